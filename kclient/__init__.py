@@ -1,0 +1,1 @@
+"""kclient: a Kafka client SDK in pure Python."""

@@ -1,0 +1,1 @@
+"""Kafka's wire format: messages to bytes and back, framing, version negotiation. No I/O."""
