@@ -1,0 +1,194 @@
+"""Frames: four bytes of size, a header, a message. Functions on bytes and one buffer, no sockets.
+
+Request headers are version 2 in flexible versions of a request and 1 before, response headers 1 and 0.
+ApiVersions is the exception: its response always has header 0, and a broker that does not know the asked
+version answers in version 0, so that both sides can begin without knowing each other.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple, TypeVar
+
+from kclient.errors import FrameTooLargeError, ProtocolError
+from kclient.wire.api import ApiKey
+from kclient.wire.message import Request, Response
+from kclient.wire.messages import request_class
+from kclient.wire.messages.headers import RequestHeader, ResponseHeader
+
+R = TypeVar("R", bound=Response)
+
+DEFAULT_MAX_FRAME = 100_000_000
+_SIZE = struct.Struct(">i")
+_HEADER_START = struct.Struct(">hhi")
+_UNSUPPORTED_VERSION = 35
+_SCRATCH = 64 * 1024
+_GROWTH = 4
+
+
+def encode_request(request: Request[Any], version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A whole frame, ready to be written."""
+    header = RequestHeader(
+        request_api_key=request.api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    pieces: list[bytes] = [b""]
+    header.encode_into(pieces.append, 2 if version in request.flexible else 1)
+    request.encode_into(pieces.append, version)
+    pieces[0] = _SIZE.pack(sum(map(len, pieces)))
+    return b"".join(pieces)
+
+
+def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
+    """A whole frame, ready to be written."""
+    header_version = _response_header_version(type(response), version)
+    pieces: list[bytes] = [b""]
+    ResponseHeader(correlation_id=correlation_id).encode_into(pieces.append, header_version)
+    response.encode_into(pieces.append, version)
+    pieces[0] = _SIZE.pack(sum(map(len, pieces)))
+    return b"".join(pieces)
+
+
+class IncomingRequest(NamedTuple):
+    """The header of a request frame and where its body starts."""
+
+    key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def decode_request_header(frame: bytes | memoryview) -> IncomingRequest:
+    """Read a request's header; an unknown API or version is for the caller to answer."""
+    try:
+        key, version, correlation_id = _HEADER_START.unpack_from(frame)
+    except struct.error as error:
+        raise ProtocolError(f"request of {len(frame)} bytes is shorter than a request header") from error
+    header, body = RequestHeader.decode_from(frame, 0, 2 if _has_flexible_header(key, version) else 1)
+    return IncomingRequest(key, version, correlation_id, header.client_id, body)
+
+
+def decode_request(frame: bytes | memoryview) -> tuple[IncomingRequest, Request[Any]]:
+    """Header and body of a request frame."""
+    header = decode_request_header(frame)
+    declaration = request_class(header.key)
+    if header.version not in declaration.versions:
+        raise ProtocolError(
+            f"{declaration.__name__} v{header.version} is unknown, known are {declaration.versions}"
+        )
+    request, end = declaration.decode_from(frame, header.body, header.version)
+    if end != len(frame):
+        raise ProtocolError(f"{declaration.__name__} v{header.version}: {len(frame) - end} bytes left over")
+    return header, request
+
+
+def correlation_id_of(frame: bytes | memoryview) -> int:
+    """Which request a response frame answers."""
+    try:
+        (correlation_id,) = _SIZE.unpack_from(frame)
+    except struct.error as error:
+        raise ProtocolError(f"response of {len(frame)} bytes is shorter than a response header") from error
+    return int(correlation_id)
+
+
+def decode_response(frame: bytes | memoryview, request: type[Request[R]], version: int) -> R:
+    """The body of a response frame. Bytes after it are ignored, as Kafka's own clients do."""
+    declaration = request.response
+    _, body = ResponseHeader.decode_from(frame, 0, _response_header_version(declaration, version))
+    if declaration.api_key == ApiKey.API_VERSIONS and frame[body : body + 2] == _UNSUPPORTED_VERSION.to_bytes(
+        2
+    ):
+        version = 0
+    message, _ = declaration.decode_from(frame, body, version)
+    return message  # type: ignore[return-value]
+
+
+def _response_header_version(response: type[Response], version: int) -> int:
+    return 1 if version in response.flexible and response.api_key != ApiKey.API_VERSIONS else 0
+
+
+def _has_flexible_header(key: int, version: int) -> bool:
+    try:
+        return version in request_class(key).flexible
+    except ProtocolError:
+        return False
+
+
+class FrameBuffer:
+    """Cuts a byte stream into frames: the socket's owner reads into `writable()` and reports to `written()`.
+
+    Small frames pass through one scratch buffer and come out as `bytes`. A frame that does not fit it is read
+    into a buffer of its own and comes out as a `memoryview` of that, so that records are never copied. Such a
+    buffer starts at `eager` bytes at most and grows as bytes arrive: a size field alone allocates nothing.
+    """
+
+    __slots__ = ("_eager", "_filled", "_large", "_max_frame", "_scratch", "_size")
+
+    def __init__(self, max_frame: int = DEFAULT_MAX_FRAME, eager: int = 1 << 20) -> None:
+        self._max_frame = max_frame
+        self._eager = eager
+        self._scratch = bytearray(_SCRATCH)
+        self._large: bytearray | None = None
+        self._size = 0  # of the large frame under way
+        self._filled = 0  # bytes in whichever buffer is in use
+
+    def __repr__(self) -> str:
+        under_way = f" of a frame of {self._size}" if self._large is not None else ""
+        return f"<FrameBuffer {self._filled} bytes waiting{under_way}>"
+
+    def writable(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        return memoryview(self._scratch if self._large is None else self._large)[self._filled :]
+
+    def written(self, count: int) -> list[bytes | memoryview]:
+        """Take note of `count` new bytes; returns the frames that are now complete, without their sizes."""
+        self._filled += count
+        return self._cut_scratch() if self._large is None else self._cut_large(self._large)
+
+    def _cut_scratch(self) -> list[bytes | memoryview]:
+        scratch, filled = self._scratch, self._filled
+        frames: list[bytes | memoryview] = []
+        start = 0
+        while filled - start >= 4:
+            size = self._frame_size(start)
+            end = start + 4 + size
+            if end > filled:
+                if size + 4 > len(scratch):
+                    self._begin_large(size, scratch[start + 4 : filled])
+                    return frames
+                break
+            frames.append(bytes(scratch[start + 4 : end]))
+            start = end
+        self._filled = filled - start
+        if start:
+            scratch[: self._filled] = scratch[start:filled]
+        return frames
+
+    def _frame_size(self, start: int) -> int:
+        size: int = _SIZE.unpack_from(self._scratch, start)[0]
+        if size < 0:
+            raise ProtocolError(f"frame with the negative size {size}: the other side does not speak Kafka")
+        if size > self._max_frame:
+            raise FrameTooLargeError(
+                f"frame of {size} bytes is over the limit of {self._max_frame}: "
+                f"raise the limit if that is expected, else the other side does not speak Kafka"
+            )
+        return size
+
+    def _begin_large(self, size: int, received: bytearray) -> None:
+        self._large = received.ljust(min(size, max(self._eager, len(received) + 1)), b"\0")
+        self._size = size
+        self._filled = len(received)
+
+    def _cut_large(self, large: bytearray) -> list[bytes | memoryview]:
+        if self._filled < len(large):
+            return []
+        if self._filled < self._size:
+            self._large = large.ljust(min(self._size, len(large) * _GROWTH), b"\0")
+            return []
+        self._large = None
+        self._filled = 0
+        return [memoryview(large)]
