@@ -150,7 +150,7 @@ class _Encoder(_Emitter):
 
     def _unsupported(self, name: str, value: object) -> None:
         raise EncodeError(
-            f"{self.title} has no field {name!r}, so its value of type {type(value).__name__} cannot be sent: "
+            f"{self.title} has no field {name!r}, so a {type(value).__name__} in it cannot be sent: "
             f"the broker speaks an older version; leave the field at its default or use a newer broker"
         )
 
