@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -43,3 +44,31 @@ class Record(NamedTuple, Generic[K, V]):
     leader_epoch: int
     serialized_key_size: int
     serialized_value_size: int
+
+
+class Secret:
+    """A password, token or key that must not be shown: `repr`, `str` and f-strings hide it.
+
+    >>> print(Secret("hunter2"), Secret("hunter2").reveal())
+    <hidden> hunter2
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself: only where it goes onto the wire or into a key derivation."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "<hidden>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._value.encode(), other._value.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
