@@ -146,6 +146,7 @@ class _Encoder(_Emitter):
         super().__init__(declaration, version, flexible)
         self.write = "write"
         self.names.update(uvarint=encode_uvarint, long_string=_long_string, pack_many=_pack_many)
+        self.names.update(size_of=_size_of)
         self.names["unsupported"] = self._unsupported
 
     def _unsupported(self, name: str, value: object) -> None:
@@ -219,20 +220,25 @@ class _Encoder(_Emitter):
     def blob(self, element: Element, value: str, compact: bool) -> None:
         """A string, bytes or a record set: its length, then itself."""
         name = self.temporary()
-        self.line(f"{name} = {value}.encode()" if element.kind is Kind.STRING else f"{name} = {value}")
+        text = element.kind is Kind.STRING
+        self.line(f"{name} = {value}.encode()" if text else f"{name} = {value}")
+        size, long = ("len", "long_string") if text else ("size_of", "uvarint")
         if compact:
             self.flush()
-            long = "long_string" if element.kind is Kind.STRING else "uvarint"
-            self.line(f"n = len({name}) + 1")
+            self.line(f"n = {size}({name}) + 1")
             self.line(f"{self.write}(SHORT[n] if n < 128 else {long}(n))")
         else:
-            self.run.append(("h" if element.kind is Kind.STRING else "i", f"len({name})"))
+            self.run.append(("h" if text else "i", f"{size}({name})"))
             self.flush()
         self.line(f"{self.write}({name})")
 
     def array(self, item: Element, value: str) -> None:
         name = self.temporary()
         self.line(f"{name} = {value}")
+        if item.kind is Kind.STRING:
+            # Text is a sequence of texts too: topics="orders" would be sent as six topics.
+            with self.block(f"if type({name}) is str:"):
+                self.line("raise TypeError")
         if self.flexible:
             self.flush()
             self.line(f"{self.write}(uvarint(len({name}) + 1))")
@@ -457,7 +463,15 @@ def _skip_tags(data: bytes | memoryview, position: int, end: int) -> int:
 
 def _long_string(length_plus_one: int) -> bytes:
     if length_plus_one > _MAX_STRING + 1:
-        raise EncodeError(
-            f"string of {length_plus_one - 1} bytes is longer than Kafka's limit of {_MAX_STRING}"
-        )
+        # What packing it into two bytes raises in older versions; `message` names the field.
+        raise struct.error(f"string of {length_plus_one - 1} bytes")
     return encode_uvarint(length_plus_one)
+
+
+def _size_of(blob: bytes | bytearray | memoryview) -> int:
+    if type(blob) is bytes:
+        return len(blob)
+    view = memoryview(blob)  # a TypeError for text and lists, which have a length too
+    if view.nbytes != len(blob) or not view.contiguous:
+        raise TypeError("bytes are needed, not a view of wider or scattered items")
+    return view.nbytes
