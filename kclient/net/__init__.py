@@ -1,0 +1,1 @@
+"""Sockets, TLS, SASL and pipelining: the one layer that does I/O."""

@@ -1,0 +1,38 @@
+"""SASL PLAIN (RFC 4616): user and password as they are. Only TLS keeps them from the network."""
+
+from __future__ import annotations
+
+from kclient.errors import ConfigurationError
+from kclient.net.sasl.exchange import Exchange, is_text
+from kclient.types import Secret
+
+
+class Plain:
+    """Authenticates with user and password."""
+
+    mechanism = "PLAIN"
+
+    def __init__(self, username: str, password: Secret) -> None:
+        for name, problem in (("username", _problem(username)), ("password", _problem(password.reveal()))):
+            if problem:
+                raise ConfigurationError(f"the {name} for SASL PLAIN {problem}")
+        self._username = username
+        self._password = password
+
+    def __repr__(self) -> str:
+        return f"<Plain {self._username!r}>"
+
+    async def exchange(self, _host: str, /) -> Exchange:
+        return self._exchange()
+
+    def _exchange(self) -> Exchange:
+        # The answer means nothing: the password is out, and a broker that refuses it sends an error code.
+        yield f"\0{self._username}\0{self._password.reveal()}".encode()
+
+
+def _problem(text: str) -> str | None:
+    if not text:
+        return "is empty"
+    if "\0" in text:
+        return "has a NUL character, which the mechanism cannot carry"
+    return None if is_text(text) else "has half of a surrogate pair, which UTF-8 cannot carry"
