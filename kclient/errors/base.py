@@ -7,7 +7,6 @@ given up, never the process) and what was asked of us that cannot be done (`Enco
 
 from __future__ import annotations
 
-import pickle
 from typing import Any, ClassVar, Self, TypeVar
 
 
@@ -44,12 +43,14 @@ def _blank(kind: type[Error], args: tuple[Any, ...]) -> Error:
 
 
 def _portable(cause: BaseException | None) -> BaseException | None:
-    """The cause, or its text if it cannot be pickled: a stranger's exception must not break a process pool."""
+    """The cause, or its text if pickle fails: a foreign exception must not break a process pool."""
     if cause is None or isinstance(cause, KafkaError):
         return cause
+    import pickle  # noqa: PLC0415 - costs 7 ms; whoever pickles an error has it loaded
+
     try:
         pickle.loads(pickle.dumps(cause))  # noqa: S301 - bytes made on this very line
-    except Exception:  # noqa: BLE001 - a stranger's exception can fail in any way
+    except Exception:  # noqa: BLE001 - a foreign exception can fail in any way
         return KafkaError(f"{type(cause).__name__}: {cause}")
     return cause
 
