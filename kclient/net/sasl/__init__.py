@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from kclient.net.sasl.exchange import Authenticator, Conversation, Exchange
+from kclient.net.sasl.gssapi import Gssapi
+from kclient.net.sasl.oauth import OAuthBearer, Token, TokenCallback, TokenProvider
+from kclient.net.sasl.oidc import ClientCredentials
 from kclient.net.sasl.plain import Plain
 from kclient.net.sasl.scram import Scram
 
-__all__ = ["Authenticator", "Conversation", "Exchange", "Plain", "Scram"]
+__all__ = [
+    "Authenticator",
+    "ClientCredentials",
+    "Conversation",
+    "Exchange",
+    "Gssapi",
+    "OAuthBearer",
+    "Plain",
+    "Scram",
+    "Token",
+    "TokenCallback",
+    "TokenProvider",
+]

@@ -1,8 +1,9 @@
 """What all SASL mechanisms have in common: an exchange is a generator that does no I/O.
 
 It yields the bytes of the next SaslAuthenticate request and is resumed with the `auth_bytes` of the answer.
-It returns once the mechanism is content with the broker and raises `AuthenticationError` if it is not. If the
-broker answers with an error code, that error is thrown into it, so that the mechanism can add what it knows.
+It returns once the mechanism is content with the broker and raises `AuthenticationError` if it is not: after
+a few messages, whatever the broker says. An error code that the broker answers with is thrown into it as an
+exception, so that the mechanism can add what it knows.
 
 `dial` drives exchanges, through `Conversation`; a mechanism is an `Authenticator`, which makes them.
 """
@@ -12,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Protocol, TypeAlias
 
-from kclient.errors import AuthenticationError, KafkaError
+from kclient.errors import KafkaError
 from kclient.types import Secret
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
 
-# Kerberos, the most talkative mechanism, needs three or four; a broker that wants more is stuck or hostile.
-MAX_ROUNDS = 10
 _SHOWN = 200
 
 
@@ -74,9 +73,6 @@ class Conversation:
         except BaseException:
             self.done = True
             raise
-        if self._rounds == MAX_ROUNDS:
-            self.close()
-            raise AuthenticationError(f"the broker did not come to a decision within {MAX_ROUNDS} messages")
         self._rounds += 1
         return message
 
