@@ -93,7 +93,9 @@ class ProtocolError(KafkaError):
 
 
 class FrameTooLargeError(ProtocolError):
-    """A frame announces more bytes than the limit allows; nothing of it was read."""
+    """A frame announces `size` bytes, more than the limit allows; nothing of it was read."""
+
+    size: int = 0
 
 
 class CorruptBatchError(ProtocolError):

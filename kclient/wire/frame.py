@@ -172,10 +172,12 @@ class FrameBuffer:
         if size < 0:
             raise ProtocolError(f"frame with the negative size {size}: the other side does not speak Kafka")
         if size > self._max_frame:
-            raise FrameTooLargeError(
+            error = FrameTooLargeError(
                 f"frame of {size} bytes is over the limit of {self._max_frame}: "
                 f"raise the limit if that is expected, else the other side does not speak Kafka"
             )
+            error.size = size
+            raise error
         return size
 
     def _begin_large(self, size: int, received: bytearray) -> None:

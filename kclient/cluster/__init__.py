@@ -1,0 +1,1 @@
+"""The cluster as one client sees it: metadata, connections, routing, retries."""

@@ -1,0 +1,238 @@
+"""All connections of a client and what it knows of the cluster. Producer, consumer and admin speak through
+this.
+
+`Cluster` finds brokers and hands out connections; `operations` drives requests with retries over it. A
+broker is reached by the address that the newest metadata gives; when no known broker answers, the bootstrap
+addresses are resolved and tried again (KIP-899), so a cluster that moved as a whole is found as long as one
+of its old names is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from kclient.clock import Deadline
+from kclient.cluster.coordinators import Coordinators
+from kclient.cluster.link import Link
+from kclient.cluster.metadata import Metadata
+from kclient.cluster.refresher import Refresher
+from kclient.cluster.retry import Backoff
+from kclient.config import ClientConfig, Endpoint
+from kclient.errors import (
+    ClientClosedError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebootstrapRequiredError,
+    error_for,
+)
+from kclient.net.connection import Connection
+from kclient.net.settings import dial_settings
+from kclient.wire.message import Request, Response
+from kclient.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+R = TypeVar("R", bound=Response)
+
+# Requests that keep a connection waiting (long polls, group joins) have lanes of their own.
+MAIN_LANE = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHealth:
+    """One address, as `health()` shows it. `throttled_for` is in seconds from now."""
+
+    address: str
+    node_id: int | None
+    connected: bool
+    requests_pending: int
+    throttled_for: float
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealth:
+    """Whether the client is in touch with its cluster. Ages are in seconds, None where it never happened."""
+
+    connected: bool
+    brokers: tuple[BrokerHealth, ...]
+    cluster_id: str | None
+    metadata_age: float | None
+    last_error: str | None
+
+
+class Cluster:
+    """The cluster as one client sees it."""
+
+    def __init__(
+        self, config: ClientConfig, *, auto_create_topics: bool = False, random: Random | None = None
+    ) -> None:
+        self.config = config
+        self._auto_create_topics = auto_create_topics
+        self.random = random or Random()  # noqa: S311 - jitter, not secrets
+        self._loop = asyncio.get_running_loop()
+        self._settings = dial_settings(config, self.random)
+        self._links: dict[tuple[Endpoint, str], Link] = {}
+        self._closed = False
+        self.metadata = Refresher(
+            self._fetch_metadata,
+            Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.random),
+            config.metadata_max_age_ms / 1000,
+        )
+        self.metadata.listen(self._drop_stale_links)
+        self.coordinators = Coordinators(self.call, self.metadata)
+
+    async def start(self, deadline: Deadline) -> None:
+        """Find the cluster. Raises what went wrong if it cannot be found in time."""
+        self.metadata.start()
+        await self.metadata.refreshed(deadline)
+
+    async def close(self) -> None:
+        """Close every connection; requests in flight fail."""
+        self._closed = True
+        await self.metadata.stop()
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+        self._links.clear()
+
+    def backoff(self) -> Backoff:
+        """A fresh back-off with the client's settings."""
+        return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, self.random)
+
+    def deadline(self, timeout_ms: float | None = None) -> Deadline:
+        """The deadline of one call, from `default_api_timeout_ms` where the caller gives none."""
+        return Deadline.after(
+            self._loop, (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        )
+
+    async def connection(self, node_id: int, deadline: Deadline, lane: str = MAIN_LANE) -> Connection:
+        """A connection to one broker."""
+        broker = self.metadata.snapshot.brokers.get(node_id)
+        if broker is None:
+            self.metadata.ask()
+            raise KafkaConnectionError(f"broker {node_id} is not in the cluster, as far as its metadata says")
+        return await self._link(broker.endpoint, lane).open(deadline)
+
+    async def any_connection(self, deadline: Deadline) -> Connection:
+        """A connection to whichever broker can be reached, the least busy first."""
+        failures: list[str] = []
+        for endpoint in self._candidates():
+            try:
+                return await self._link(endpoint, MAIN_LANE).open(deadline)
+            except KafkaTimeoutError:
+                raise
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failures.append(str(error))
+        raise KafkaConnectionError(f"no broker can be reached: {'; '.join(failures)}")
+
+    async def call(
+        self,
+        node_id: int | None,
+        build: Callable[[int], Request[R]],
+        request: type[Request[R]],
+        deadline: Deadline,
+        *,
+        newest: int | None = None,
+    ) -> R:
+        """One attempt at one request, to a broker or, where `node_id` is None, to any.
+
+        `build` makes the request for the negotiated version, which `newest` may limit further.
+        """
+        if self._closed:
+            raise ClientClosedError("this client is closed")
+        if node_id is None:
+            connection = await self.any_connection(deadline)
+        else:
+            connection = await self.connection(node_id, deadline)
+        version = connection.version_for(request)
+        if newest is not None:
+            version = min(version, newest)
+        attempt = deadline.earlier(self._loop, self.config.request_timeout_ms / 1000)
+        return await connection.call(build(version), attempt, version=version)
+
+    def health(self) -> ClusterHealth:
+        """What the connections and the metadata look like now; never waits."""
+        nodes = {broker.endpoint: node_id for node_id, broker in self.metadata.snapshot.brokers.items()}
+        now = self._loop.time()
+        brokers = tuple(
+            BrokerHealth(
+                address=str(link.endpoint),
+                node_id=nodes.get(link.endpoint),
+                connected=link.connected,
+                requests_pending=link.pending,
+                throttled_for=max(0.0, link.connection.throttled_until - now) if link.connection else 0.0,
+                last_error=str(link.last_error) if link.last_error else None,
+            )
+            for link in self._links.values()
+        )
+        success, error = self.metadata.last_success, self.metadata.last_error
+        return ClusterHealth(
+            connected=any(broker.connected for broker in brokers),
+            brokers=brokers,
+            cluster_id=self.metadata.snapshot.cluster_id,
+            metadata_age=None if success is None else now - success,
+            last_error=str(error) if error else None,
+        )
+
+    def _candidates(self) -> Iterable[Endpoint]:
+        """Addresses to try: open connections first, those that just failed last."""
+        known = [broker.endpoint for broker in self.metadata.snapshot.brokers.values()]
+        bootstrap = list(self.config.endpoints())
+        self.random.shuffle(known)
+        self.random.shuffle(bootstrap)
+        every = list(dict.fromkeys(known + bootstrap))
+
+        def order(endpoint: Endpoint) -> tuple[bool, bool, int]:
+            link = self._links.get((endpoint, MAIN_LANE))
+            if link is None:
+                return True, False, 0
+            return not link.connected, link.resting, link.pending
+
+        return sorted(every, key=order)
+
+    def _link(self, endpoint: Endpoint, lane: str) -> Link:
+        if self._closed:
+            raise ClientClosedError("this client is closed")
+        link = self._links.get((endpoint, lane))
+        if link is None:
+            config = self.config
+            backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, self.random)
+            idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else None
+            link = self._links[endpoint, lane] = Link(endpoint, self._settings, backoff, idle)
+        return link
+
+    async def _fetch_metadata(self, topics: list[str] | None) -> MetadataResponse:
+        deadline = Deadline.after(self._loop, self.config.request_timeout_ms / 1000)
+
+        def build(version: int) -> MetadataRequest:
+            names = None if topics is None else [_topic_named(name) for name in topics]
+            # Versions before 4 cannot say no: there the broker's own setting decides.
+            return MetadataRequest(
+                topics=names, allow_auto_topic_creation=self._auto_create_topics or version < 4
+            )
+
+        response = await self.call(None, build, MetadataRequest, deadline)
+        error = error_for(response.error_code)
+        if isinstance(error, RebootstrapRequiredError):
+            self.metadata.update(Metadata())
+        if error is not None:
+            raise KafkaConnectionError(f"the cluster cannot be described: {error}") from error
+        if not response.brokers:
+            raise KafkaConnectionError("the broker that was asked knows of no brokers yet: it is starting")
+        return response
+
+    def _drop_stale_links(self, snapshot: Metadata) -> None:
+        """Let go of addresses that the cluster no longer has, once nothing waits for them."""
+        wanted = {broker.endpoint for broker in snapshot.brokers.values()} | set(self.config.endpoints())
+        for key, link in list(self._links.items()):
+            if key[0] not in wanted and not link.pending:
+                del self._links[key]
+                link.retire()
+
+
+def _topic_named(name: str) -> MetadataRequest.MetadataRequestTopic:
+    return MetadataRequest.MetadataRequestTopic(name=name)

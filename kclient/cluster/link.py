@@ -1,0 +1,128 @@
+"""The way to one address: at most one connection, dialled when needed, with waits between failures.
+
+Keyed by address and not by node: a broker that moves gets a new link, two names for one broker two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kclient.clock import Deadline
+from kclient.cluster.retry import Backoff
+from kclient.config import Endpoint
+from kclient.errors import ClientClosedError, KafkaError
+from kclient.net.connection import Connection
+from kclient.net.dial import DialSettings, dial
+
+
+class Link:
+    """Hands out the connection to an address. Callers that come while it is dialled share that attempt."""
+
+    def __init__(
+        self, endpoint: Endpoint, settings: DialSettings, backoff: Backoff, max_idle: float | None
+    ) -> None:
+        self.endpoint = endpoint
+        self.connection: Connection | None = None
+        self.last_error: KafkaError | None = None
+        self._settings = settings
+        self._backoff = backoff
+        self._max_idle = max_idle
+        self._loop = asyncio.get_running_loop()
+        self._not_before = 0.0
+        self._dialling: asyncio.Task[Connection] | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "dialling" if self._dialling else repr(self.connection)
+        return f"<Link {self.endpoint} {state}>"
+
+    @property
+    def connected(self) -> bool:
+        return self.connection is not None and not self.connection.closed
+
+    @property
+    def resting(self) -> bool:
+        """Whether a failure was so recent that the next attempt must wait."""
+        return not self.connected and self._loop.time() < self._not_before
+
+    @property
+    def pending(self) -> int:
+        return self.connection.pending if self.connection is not None and self.connected else 0
+
+    async def open(self, deadline: Deadline) -> Connection:
+        """The connection, dialled first if there is none."""
+        if self.connection is not None and not self.connection.closed:
+            return self.connection
+        if self._closed:
+            raise ClientClosedError(f"the client of {self.endpoint} is closed")
+        if self._dialling is None:
+            self._dialling = self._loop.create_task(self._dial(), name=f"dial {self.endpoint}")
+            self._dialling.add_done_callback(self._dialled)
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                # Shielded: the attempt belongs to everyone who waits for it, one of them may be cancelled.
+                return await asyncio.shield(self._dialling)
+        except KafkaError:
+            raise
+        except TimeoutError:
+            raise deadline.expired(f"connecting to {self.endpoint}") from self.last_error
+
+    def retire(self) -> None:
+        """Close at once; requests in flight fail."""
+        self._closed = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._dialling is not None:
+            self._dialling.cancel()
+        if self.connection is not None:
+            self.connection.close(ClientClosedError(f"the client of {self.endpoint} was closed"))
+
+    async def close(self) -> None:
+        """Close and wait until task and socket are gone."""
+        dialling = self._dialling
+        self.retire()
+        if dialling is not None:
+            await asyncio.wait([dialling])
+        if self.connection is not None:
+            await self.connection.wait_closed()
+
+    async def _dial(self) -> Connection:
+        wait = self._not_before - self._loop.time()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        return await dial(
+            self.endpoint, self._settings, Deadline.after(self._loop, self._settings.setup_timeout)
+        )
+
+    def _dialled(self, task: asyncio.Task[Connection]) -> None:
+        self._dialling = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._backoff.reset()
+            self.connection = task.result()
+            self.connection.on_close(self._lost)
+            self._watch_idleness()
+        else:
+            self._not_before = self._loop.time() + self._backoff.next()
+            if isinstance(error, KafkaError):
+                self.last_error = error
+
+    def _lost(self) -> None:
+        if self.connection is not None:
+            self.last_error = self.connection.error
+        self._not_before = self._loop.time() + self._backoff.next()
+
+    def _watch_idleness(self) -> None:
+        """Close a connection that nobody uses before the broker does it in the middle of a request."""
+        connection = self.connection
+        if self._max_idle is None or connection is None or connection.closed:
+            return
+        due = connection.last_used + self._max_idle
+        if due <= self._loop.time() and not connection.pending:
+            connection.close()
+            self._not_before, self.last_error = 0.0, None  # our own doing, no failure
+            return
+        self._idle_timer = self._loop.call_at(max(due, self._loop.time() + 1), self._watch_idleness)

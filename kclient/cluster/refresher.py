@@ -1,0 +1,170 @@
+"""Keeps the metadata snapshot fresh: one task, whoever asks.
+
+It fetches when the snapshot is too old, when somebody asks, and at once when somebody waits for it; never
+more often than the back-off allows, so that a thousand failing partitions make one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from kclient.clock import Deadline
+from kclient.cluster.metadata import Broker, Metadata, Topic
+from kclient.cluster.retry import Backoff
+from kclient.errors import ClientClosedError, KafkaError, KafkaTimeoutError, error_for
+from kclient.wire.messages.metadata import MetadataResponse
+
+log = logging.getLogger(__name__)
+
+Fetch = Callable[[list[str] | None], Awaitable[MetadataResponse]]
+Listener = Callable[[Metadata], None]
+
+
+class Refresher:
+    """Owns the snapshot. `fetch` asks any broker about the given topics, or about all where that is None."""
+
+    def __init__(self, fetch: Fetch, backoff: Backoff, max_age: float) -> None:
+        self.snapshot = Metadata()
+        self.last_error: KafkaError | None = None
+        self.last_success: float | None = None
+        self._fetch = fetch
+        self._backoff = backoff
+        self._max_age = max_age
+        self._loop = asyncio.get_running_loop()
+        self._topics: set[str] = set()
+        self._all_topics = False
+        self._asked = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._listeners: list[Listener] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._run(), name="kclient metadata")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._release(ClientClosedError("the client was closed"))
+
+    def listen(self, listener: Listener) -> None:
+        """Have `listener` called with every new snapshot."""
+        self._listeners.append(listener)
+
+    def ask(self) -> None:
+        """Wish for a fresh snapshot soon; does not wait."""
+        self._asked.set()
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Keep these topics in the snapshot from now on."""
+        new = set(topics) - self._topics
+        if new:
+            self._topics |= new
+            self.ask()
+
+    def follow_all(self, wanted: bool = True) -> None:
+        """Keep every topic of the cluster in the snapshot: for subscriptions by pattern."""
+        self._all_topics = wanted
+        self.ask()
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """No longer keep these topics."""
+        gone = set(topics)
+        self._topics -= gone
+        self.snapshot = self.snapshot.without(gone)
+
+    def update(self, snapshot: Metadata) -> None:
+        """Take over a snapshot that was changed by hints in another answer (KIP-951)."""
+        self._publish(snapshot)
+
+    def introduce(self, broker: Broker) -> None:
+        """Add a broker that another answer named and that metadata has not shown yet."""
+        if broker.node_id not in self.snapshot.brokers:
+            self._publish(self.snapshot.with_brokers([broker]))
+
+    async def refreshed(self, deadline: Deadline) -> Metadata:
+        """The snapshot of a fetch that began after this call."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        self.ask()
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                await waiter
+        except KafkaError:
+            raise
+        except TimeoutError:
+            raise deadline.expired(
+                f"fetching metadata (last failure: {self.last_error})"
+            ) from self.last_error
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+        return self.snapshot
+
+    async def topic(self, name: str, deadline: Deadline) -> Topic:
+        """A topic's metadata; waits through passing errors, such as a leader that is being elected."""
+        self.follow([name])
+        while name not in self.snapshot.topics:
+            known_error = error_for(self.snapshot.errors.get(name, 0))
+            if known_error is not None and not known_error.retriable:
+                raise known_error
+            try:
+                await self.refreshed(deadline)
+            except KafkaTimeoutError as error:
+                raise (known_error or error) from error
+        return self.snapshot.topics[name]
+
+    async def _run(self) -> None:
+        while True:
+            await self._wait_for_reason()
+            self._asked.clear()
+            waiting, self._waiters = self._waiters, []
+            topics = None if self._all_topics else sorted(self._topics)
+            try:
+                response = await self._fetch(topics)
+            except KafkaError as error:
+                self._failed(error, waiting)
+            else:
+                self._succeeded(response, topics, waiting)
+            await asyncio.sleep(self._backoff.next())
+
+    async def _wait_for_reason(self) -> None:
+        try:
+            async with asyncio.timeout(self._max_age):
+                await self._asked.wait()
+        except TimeoutError:
+            log.debug("metadata is %.0f s old: fetching it again", self._max_age)
+
+    def _failed(self, error: KafkaError, waiting: list[asyncio.Future[None]]) -> None:
+        log.log(logging.DEBUG if self.last_error else logging.WARNING, "cannot fetch metadata: %s", error)
+        self.last_error = error
+        self._waiters += waiting
+        if error.retriable:
+            self._asked.set()
+        else:
+            # Trying a refused password again by ourselves would only lock the account.
+            self._release(error)
+
+    def _succeeded(
+        self, response: MetadataResponse, topics: list[str] | None, waiting: list[asyncio.Future[None]]
+    ) -> None:
+        self.last_error = None
+        self.last_success = self._loop.time()
+        self._backoff.reset()
+        self._publish(self.snapshot.merge(response, topics))
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _publish(self, snapshot: Metadata) -> None:
+        self.snapshot = snapshot
+        for listener in self._listeners:
+            listener(snapshot)
+
+    def _release(self, error: KafkaError) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)

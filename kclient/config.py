@@ -1,0 +1,226 @@
+"""Configuration: frozen, checked once, the same options under Kafka's dotted names and ours.
+
+A config class is the only place that names its options: clients take their keyword arguments from it
+(`configured_by`), and `from_options` reads dotted names and strings, as in a `.properties` file. The row of
+an option says what it may be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+
+from kclient.errors import ConfigurationError
+from kclient.types import Secret
+
+if TYPE_CHECKING:
+    import ssl
+
+P = ParamSpec("P")
+C = TypeVar("C", bound="ClientConfig")
+S = TypeVar("S")
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+DEFAULT_PORT = 9092
+_TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
+
+
+class Endpoint(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Row(NamedTuple):
+    """What an option may be, and what Kafka calls it where that is not our name with dots."""
+
+    least: float | None
+    most: float | None
+    choices: tuple[str, ...]
+    kafka: str | None
+
+
+def option(
+    default: Any,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+    kafka: str | None = None,
+) -> Any:
+    """Declare one option."""
+    return dataclasses.field(default=default, metadata={"row": Row(least, most, choices, kafka)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig:
+    """What every client needs to reach a cluster. Durations are in milliseconds and end in `_ms`."""
+
+    bootstrap_servers: str | Sequence[str] = option("localhost:9092")
+    client_id: str = option("kclient")
+    security_protocol: str = option("PLAINTEXT", choices=SECURITY_PROTOCOLS)
+
+    ssl_context: ssl.SSLContext | None = option(None)
+    ssl_cafile: str | None = option(None, kafka="ssl.truststore.location")
+    ssl_cadata: str | None = option(None, kafka="ssl.truststore.certificates")
+    ssl_certfile: str | None = option(None, kafka="ssl.keystore.location")
+    ssl_certdata: str | None = option(None, kafka="ssl.keystore.certificate.chain")
+    ssl_keyfile: str | None = option(None)
+    ssl_keydata: str | Secret | None = option(None, kafka="ssl.keystore.key")
+    ssl_password: str | Secret | None = option(None, kafka="ssl.key.password")
+    ssl_check_hostname: bool = option(True)
+
+    sasl_mechanism: str | None = option(None, choices=SASL_MECHANISMS)
+    sasl_plain_username: str | None = option(None, kafka="sasl.username")
+    sasl_plain_password: str | Secret | None = option(None, kafka="sasl.password")
+    sasl_kerberos_service_name: str = option("kafka")
+    sasl_kerberos_domain_name: str | None = option(None)
+    sasl_oauth_token_provider: Any = option(None)
+    sasl_oauthbearer_token_endpoint_url: str | None = option(None)
+    sasl_oauthbearer_client_id: str | None = option(None)
+    sasl_oauthbearer_client_secret: str | Secret | None = option(None)
+    sasl_oauthbearer_scope: str | None = option(None)
+    sasl_oauthbearer_allow_http: bool = option(False)
+
+    # A broker that has not answered by then is taken for dead: the connection is closed.
+    request_timeout_ms: int = option(30_000, least=1)
+    # The one deadline of a call, with all its retries.
+    default_api_timeout_ms: int = option(60_000, least=1)
+    retry_backoff_ms: int = option(100, least=0)
+    retry_backoff_max_ms: int = option(1_000, least=0)
+    reconnect_backoff_ms: int = option(50, least=0)
+    reconnect_backoff_max_ms: int = option(1_000, least=0)
+    socket_connection_setup_timeout_ms: int = option(10_000, least=1)
+    connections_max_idle_ms: int = option(540_000, least=-1)
+    metadata_max_age_ms: int = option(300_000, least=1)
+    # None leaves the kernel's automatic sizing on, which is what Kafka's -1 means.
+    send_buffer_bytes: int | None = option(None, least=-1)
+    receive_buffer_bytes: int | None = option(None, least=-1)
+    # Larger answers are refused at their first four bytes: nothing is allocated on a stranger's word.
+    receive_message_max_bytes: int = option(100_000_000, least=1_000, most=2_147_483_647)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, str) and "Secret" in str(field.type):
+                object.__setattr__(self, field.name, Secret(value))
+            elif value is not None:
+                _check_row(field.name, value, field.metadata["row"])
+        if self.security_protocol.startswith("SASL") and self.sasl_mechanism is None:
+            raise ConfigurationError(
+                f"security_protocol={self.security_protocol} needs a sasl_mechanism: "
+                f"one of {', '.join(SASL_MECHANISMS)}"
+            )
+        self.endpoints()
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The bootstrap servers, parsed."""
+        given = self.bootstrap_servers
+        items = given.split(",") if isinstance(given, str) else list(given)
+        endpoints = tuple(parse_endpoint(item.strip()) for item in items if item.strip())
+        if not endpoints:
+            raise ConfigurationError(
+                f"bootstrap_servers={given!r} names no broker: give host:port, host:port"
+            )
+        return endpoints
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, object]) -> Self:
+        """Read options under our names or Kafka's, with values as strings where they come from a file.
+
+        >>> ClientConfig.from_options({"request.timeout.ms": "5000"}).request_timeout_ms
+        5000
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        kafka_names = {field.metadata["row"].kafka: name for name, field in fields.items()}
+        values: dict[str, Any] = {}
+        for given, value in options.items():
+            name = kafka_names.get(given) or given.replace(".", "_").replace("-", "_")
+            if name not in fields:
+                raise ConfigurationError(_unknown(given, cls))
+            values[name] = (
+                _from_text(name, value, str(fields[name].type)) if isinstance(value, str) else value
+            )
+        return cls(**values)
+
+
+def configured_by(
+    config: Callable[P, C],
+) -> Callable[[Callable[[S, C], None]], Callable[Concatenate[S, P], None]]:
+    """Decorates `__init__(self, config)`: callers pass the options of the config class by name."""
+
+    def decorate(initialise: Callable[[S, C], None]) -> Callable[Concatenate[S, P], None]:
+        def initialise_with(self: S, /, *args: P.args, **options: P.kwargs) -> None:
+            if args:
+                raise TypeError("options are given by name: bootstrap_servers=…")
+            initialise(self, config.from_options(options))  # type: ignore[attr-defined]
+
+        initialise_with.__doc__ = initialise.__doc__
+        return initialise_with
+
+    return decorate
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Read `host`, `host:port`, `[ipv6]:port`; a listener name in front (`SSL://host:port`) is dropped."""
+    address = text.rpartition("://")[2]
+    if address.startswith("["):
+        host, _, rest = address[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif address.count(":") > 1:
+        host, port = address, ""
+    else:
+        host, _, port = address.partition(":")
+    if not host or (port and not (port.isdigit() and 0 < int(port) < 65536)):
+        raise ConfigurationError(
+            f"{text!r} is no broker address: write host:port, with a port from 1 to 65535"
+        )
+    return Endpoint(host, int(port or DEFAULT_PORT))
+
+
+def _check_row(name: str, value: Any, row: Row) -> None:
+    if row.choices and value not in row.choices:
+        close = difflib.get_close_matches(str(value).upper(), row.choices, 1, 0.5)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ConfigurationError(f"{name}={value!r} is not one of {', '.join(row.choices)}{hint}")
+    if row.least is None and row.most is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigurationError(f"{name}={value!r} must be a number, not {type(value).__name__}")
+    if row.least is not None and value < row.least:
+        raise ConfigurationError(f"{name}={value!r} is below its least value, {row.least}")
+    if row.most is not None and value > row.most:
+        raise ConfigurationError(f"{name}={value!r} is above its greatest value, {row.most}")
+
+
+def _unknown(given: str, config: type[ClientConfig]) -> str:
+    names = [field.name for field in dataclasses.fields(config)]
+    dotted = [
+        field.metadata["row"].kafka or field.name.replace("_", ".") for field in dataclasses.fields(config)
+    ]
+    close = difflib.get_close_matches(given, names + dotted, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(names))}"
+    return f"there is no option {given!r}: {hint}"
+
+
+def _from_text(name: str, text: str, annotation: str) -> object:
+    """A value from a file or the command line, by the type that the option has."""
+    kinds = annotation.replace(" ", "").split("|")
+    if "str" in kinds or "Any" in kinds:
+        return text
+    if "bool" in kinds:
+        if text.lower() not in _TRUE + _FALSE:
+            raise ConfigurationError(f"{name}={text!r} must be true or false")
+        return text.lower() in _TRUE
+    try:
+        return int(text) if "int" in kinds else float(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{name}={text!r} must be a number") from error

@@ -1,0 +1,296 @@
+"""One socket to one broker: requests go out in order, answers come back in order.
+
+`dial` makes a connection and hands it over ready; `kclient.cluster` owns it from then on. Nothing here
+retries or knows what a topic is.
+
+A connection is open, then closed, once. While it is open a gate may hold requests back: during a throttle
+(KIP-219) and during re-authentication (KIP-368), when the broker would refuse anything but SASL. Held
+requests keep their order and their deadlines.
+
+Kafka answers strictly in the order of the requests, so whatever is wrong with one answer is wrong with all
+that follow: a missed deadline, an unexpected correlation id or bytes that make no sense close the
+connection, and every request in flight fails with an error that a caller may retry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from kclient.clock import Deadline
+from kclient.errors import AuthenticationError, KafkaConnectionError, KafkaError, ProtocolError
+from kclient.wire.api import negotiate
+from kclient.wire.frame import FrameBuffer, correlation_id_of, decode_response, encode_request
+from kclient.wire.message import Request, Response
+from kclient.wire.versions import VersionRange
+
+R = TypeVar("R", bound=Response)
+Completion = Callable[[Any], None]
+
+_CORRELATION_IDS = 1 << 31
+
+
+class InFlight(NamedTuple):
+    """A request that awaits its answer, or its turn."""
+
+    request: Request[Any]
+    version: int
+    deadline: Deadline
+    done: Completion
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A pipelined connection. `call` awaits one answer; `send` takes a callback and never waits."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, client_id: str, max_frame: int) -> None:
+        self.name = name
+        self.client_id = client_id
+        self.versions: dict[int, VersionRange] = {}
+        self.last_used = loop.time()
+        self.throttled_until = 0.0
+        self.error: KafkaError | None = None
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._frames = FrameBuffer(max_frame)
+        self._in_flight: deque[tuple[int, InFlight]] = deque()
+        self._held: deque[InFlight] = deque()
+        self._gates = 0
+        self._correlation_id = 0
+        self._chosen: dict[type[Request[Any]], int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._throttle_timer: asyncio.TimerHandle | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self._gone: asyncio.Future[None] = loop.create_future()
+        self._on_close: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        state = f"closed: {self.error}" if self.closed else f"open, {len(self._in_flight)} in flight"
+        held = f", {len(self._held)} held" if self._held else ""
+        return f"<Connection {self.name} {state}{held}>"
+
+    @property
+    def closed(self) -> bool:
+        return self.error is not None
+
+    @property
+    def pending(self) -> int:
+        """How many requests have not been answered."""
+        return len(self._in_flight) + len(self._held)
+
+    def version_for(self, request: type[Request[Any]]) -> int:
+        """The newest version of a request that this broker and we both speak."""
+        version = self._chosen.get(request)
+        if version is None:
+            ours = request.versions
+            if request.latest_unstable:
+                ours = VersionRange(ours.first, ours.last - 1)
+            version = negotiate(request.api_key, ours, self.versions.get(request.api_key))
+            self._chosen[request] = version
+        return version
+
+    async def call(
+        self, request: Request[R], deadline: Deadline, *, version: int | None = None, past_gate: bool = False
+    ) -> R:
+        """Send a request and wait for its answer. Cancelling ends the waiting; the answer is then ignored."""
+        answer: asyncio.Future[R] = self._loop.create_future()
+
+        def done(outcome: R | KafkaError) -> None:
+            if answer.done():
+                return
+            if isinstance(outcome, KafkaError):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+        self.send(request, deadline, done, version=version, past_gate=past_gate)
+        return await answer
+
+    def send(
+        self,
+        request: Request[R],
+        deadline: Deadline,
+        done: Completion,
+        *,
+        version: int | None = None,
+        past_gate: bool = False,
+    ) -> None:
+        """Send a request; `done` is called once, with the answer or with a `KafkaError`."""
+        if self.error is not None:
+            done(self._lost())
+            return
+        if version is None:
+            version = self.version_for(type(request))
+        entry = InFlight(request, version, deadline, done)
+        if self._gates and not past_gate:
+            self._held.append(entry)
+            self._arm(deadline.at)
+        else:
+            self._write(entry)
+
+    def send_unanswered(self, request: Request[Any]) -> None:
+        """Send a request to which the broker gives no answer: producing with acks=0."""
+        if self.error is not None:
+            raise self._lost()
+        self._write_frame(request, self.version_for(type(request)))
+
+    async def writable(self, deadline: Deadline) -> None:
+        """Wait while the socket takes no more bytes."""
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                await self._room.wait()
+        except TimeoutError:
+            raise deadline.expired(f"writing to {self.name}") from None
+
+    def hold(self) -> None:
+        """Close the gate: requests wait until `release` has been called as often as `hold`."""
+        self._gates += 1
+
+    def release(self) -> None:
+        """Open the gate; what waited is written in order."""
+        self._gates -= 1
+        while self._held and not self._gates and self.error is None:
+            self._write(self._held.popleft())
+
+    def close(self, error: KafkaError | None = None) -> None:
+        """Close the socket at once; requests in flight fail with an error that names the reason."""
+        if self.error is not None:
+            return
+        self.error = error or KafkaConnectionError(f"connection to {self.name} was closed by this client")
+        for timer in (self._timer, self._throttle_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        self._room.set()
+        waiting = [entry for _, entry in self._in_flight] + list(self._held)
+        self._in_flight.clear()
+        self._held.clear()
+        for entry in waiting:
+            entry.done(self._lost())
+        for callback in self._on_close:
+            callback()
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the connection closes."""
+        self._on_close.append(callback)
+
+    async def wait_closed(self) -> None:
+        """Wait until the transport has let go of the socket."""
+        await asyncio.shield(self._gone)
+
+    def _lost(self) -> KafkaError:
+        """A new error for each request, because a traceback belongs to one of them."""
+        kind = AuthenticationError if isinstance(self.error, AuthenticationError) else KafkaConnectionError
+        lost = kind(str(self.error))
+        lost.__cause__ = self.error
+        return lost
+
+    # Writing
+
+    def _write(self, entry: InFlight) -> None:
+        try:
+            correlation_id = self._write_frame(entry.request, entry.version)
+        except KafkaError as error:  # a value that cannot be encoded harms nobody but its request
+            entry.done(error)
+            return
+        self._in_flight.append((correlation_id, entry))
+        self._arm(entry.deadline.at)
+
+    def _write_frame(self, request: Request[Any], version: int) -> int:
+        assert self._transport is not None
+        self._correlation_id = correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
+        self._transport.write(encode_request(request, version, correlation_id, self.client_id))
+        self.last_used = self._loop.time()
+        return correlation_id
+
+    def _arm(self, at: float) -> None:
+        """Have `_check_deadlines` run by then. One timer serves all requests: it fires for the earliest."""
+        if self._timer is None or at < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(at, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for _, entry in self._in_flight:
+            if entry.deadline.at <= now:
+                what = f"{entry.request.api_key.name} to {self.name}"
+                self.close(entry.deadline.expired(f"{what} ({len(self._in_flight)} requests in flight)"))
+                return
+        for entry in [held for held in self._held if held.deadline.at <= now]:
+            self._held.remove(entry)
+            what = f"{entry.request.api_key.name} to {self.name}"
+            entry.done(KafkaConnectionError(f"{what} was held back for {entry.deadline.seconds:g} s"))
+        rest = [entry.deadline.at for _, entry in self._in_flight] + [held.deadline.at for held in self._held]
+        if rest:
+            self._arm(min(rest))
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._frames.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._frames.written(nbytes):
+                self._answer(frame)
+        except KafkaError as error:
+            self.close(error)
+
+    def _answer(self, frame: bytes | memoryview) -> None:
+        if not self._in_flight:
+            raise ProtocolError(f"{self.name} sent {len(frame)} bytes that nothing was asked for")
+        expected, entry = self._in_flight[0]
+        received = correlation_id_of(frame)
+        if received != expected:
+            raise ProtocolError(f"{self.name} answered request {received} where {expected} was the next")
+        self._in_flight.popleft()
+        self.last_used = self._loop.time()
+        try:
+            response = decode_response(frame, type(entry.request), entry.version)
+        except ProtocolError as error:
+            entry.done(error)
+            raise
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            self._throttle(throttle_ms / 1000)
+        entry.done(response)
+
+    def _throttle(self, seconds: float) -> None:
+        """The broker asks for silence; requests written before it said so are not affected."""
+        until = self._loop.time() + seconds
+        if until <= self.throttled_until:
+            return
+        self.throttled_until = until
+        if self._throttle_timer is None:
+            self.hold()
+        else:
+            self._throttle_timer.cancel()
+        self._throttle_timer = self._loop.call_at(until, self._end_throttle)
+
+    def _end_throttle(self) -> None:
+        self._throttle_timer = None
+        self.release()
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
+
+    def eof_received(self) -> bool:
+        self.close(KafkaConnectionError(f"{self.name} closed the connection"))
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.close(KafkaConnectionError(f"connection to {self.name} was lost: {exc or 'closed'}"))
+        if not self._gone.done():
+            self._gone.set_result(None)

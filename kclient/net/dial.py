@@ -1,0 +1,257 @@
+"""From an address to a connection that is ready for requests: TCP, TLS, ApiVersions, SASL.
+
+The one place where exceptions of the operating system and of TLS become kclient's. A failure is either
+worth another try (`KafkaConnectionError`) or not (`AuthenticationError`, `IncompatibleBrokerError`): a
+wrong password is reported at once and never looks like a time-out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from dataclasses import dataclass
+from random import Random
+
+from kclient.clock import Deadline
+from kclient.config import Endpoint
+from kclient.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    FrameTooLargeError,
+    KafkaConnectionError,
+    KafkaError,
+    error_for,
+)
+from kclient.net.connection import Connection
+from kclient.net.sasl import Authenticator, Conversation, Exchange
+from kclient.net.tls import explain_tls_failure
+from kclient.wire.api import negotiate
+from kclient.wire.messages.connection import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from kclient.wire.versions import VersionRange
+
+_UNSUPPORTED_VERSION = 35
+# Re-authenticate somewhere in this part of a session's life, so that connections do not all do it at once.
+_SESSION_PART = (0.85, 0.95)
+_FIRST_BYTES = {0x15: "TLS: set security_protocol to SSL or SASL_SSL", 0x48: "HTTP: it is not a Kafka broker"}
+
+
+@dataclass(frozen=True, slots=True)
+class DialSettings:
+    """What all connections of a client have in common."""
+
+    protocol: str
+    client_id: str
+    request_timeout: float
+    setup_timeout: float
+    max_frame: int
+    random: Random
+    tls: ssl.SSLContext | None = None
+    sasl: Authenticator | None = None
+    send_buffer: int | None = None
+    receive_buffer: int | None = None
+    software: tuple[str, str] = ("kclient", "unknown")
+
+
+async def dial(endpoint: Endpoint, settings: DialSettings, deadline: Deadline) -> Connection:
+    """A connection on which requests can be sent."""
+    loop = asyncio.get_running_loop()
+    deadline = deadline.earlier(loop, settings.setup_timeout)
+    try:
+        async with asyncio.timeout_at(deadline.at):
+            connection = await _connect(loop, endpoint, settings, deadline)
+            try:
+                await _introduce(connection, endpoint, settings, deadline)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+    except KafkaError:
+        raise
+    except TimeoutError:
+        raise KafkaConnectionError(
+            f"connecting to {endpoint} did not end within {deadline.seconds:g} s: "
+            f"the host is down, a firewall drops its packets, or the port does not speak {settings.protocol}"
+        ) from None
+
+
+async def _connect(
+    loop: asyncio.AbstractEventLoop, endpoint: Endpoint, settings: DialSettings, deadline: Deadline
+) -> Connection:
+    """Try every address of the name in turn (KIP-302); each gets its share of the time."""
+    try:
+        found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise KafkaConnectionError(f"cannot resolve {endpoint.host!r}: {error.strerror or error}") from error
+    addresses = list(dict.fromkeys(address[4][:2] for address in found))
+    failure: KafkaError = KafkaConnectionError(f"{endpoint.host!r} resolves to no address")
+    for left, (host, port) in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:
+            async with asyncio.timeout(deadline.remaining(loop) / left):
+                return await _open(loop, endpoint, str(host), int(port), settings)
+        except TimeoutError:
+            failure = KafkaConnectionError(f"{endpoint} ({host}) did not accept a connection in time")
+        except (ssl.SSLError, ConnectionError) as error:
+            failure = explain_tls_failure(error, endpoint.host) if settings.tls else _refused(endpoint, error)
+        except OSError as error:
+            failure = _refused(endpoint, error)
+    raise failure
+
+
+async def _open(
+    loop: asyncio.AbstractEventLoop, endpoint: Endpoint, host: str, port: int, settings: DialSettings
+) -> Connection:
+    def make_protocol() -> Connection:
+        return Connection(loop, str(endpoint), settings.client_id, settings.max_frame)
+
+    # The name that was asked for is the one the certificate must carry, not the address it resolved to.
+    server_hostname = endpoint.host if settings.tls else None
+    transport, connection = await loop.create_connection(
+        make_protocol, host, port, ssl=settings.tls, server_hostname=server_hostname
+    )
+    endpoint_socket = transport.get_extra_info("socket")
+    if endpoint_socket is not None:
+        endpoint_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, size in (
+            (socket.SO_SNDBUF, settings.send_buffer),
+            (socket.SO_RCVBUF, settings.receive_buffer),
+        ):
+            if size is not None and size >= 0:
+                endpoint_socket.setsockopt(socket.SOL_SOCKET, name, size)
+    return connection
+
+
+def _refused(endpoint: Endpoint, error: OSError) -> KafkaConnectionError:
+    return KafkaConnectionError(f"cannot connect to {endpoint}: {error.strerror or error}")
+
+
+async def _introduce(
+    connection: Connection, endpoint: Endpoint, settings: DialSettings, deadline: Deadline
+) -> None:
+    """Learn what the broker speaks, then say who we are."""
+    try:
+        connection.versions = await _ask_versions(connection, settings, deadline)
+    except KafkaError as error:
+        raise _explain_first_answer(connection, settings, error) from error
+    if settings.sasl is not None:
+        await SaslSession(connection, endpoint.host, settings, settings.sasl).begin(deadline)
+
+
+async def _ask_versions(
+    connection: Connection, settings: DialSettings, deadline: Deadline
+) -> dict[int, VersionRange]:
+    request = ApiVersionsRequest(
+        client_software_name=settings.software[0], client_software_version=settings.software[1]
+    )
+    version = ApiVersionsRequest.versions.last
+    response = await connection.call(request, deadline, version=version)
+    if response.error_code == _UNSUPPORTED_VERSION:
+        # KIP-511: the answer, in version 0, says which versions would do; brokers before 2.4 say nothing.
+        offered = _ranges(response).get(ApiVersionsRequest.api_key, VersionRange(0, 0))
+        version = negotiate(ApiVersionsRequest.api_key, ApiVersionsRequest.versions, offered)
+        response = await connection.call(request, deadline, version=version)
+    error = error_for(response.error_code)
+    if error is not None:
+        raise error
+    return _ranges(response)
+
+
+def _ranges(response: ApiVersionsResponse) -> dict[int, VersionRange]:
+    return {api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys}
+
+
+def _explain_first_answer(connection: Connection, settings: DialSettings, error: KafkaError) -> KafkaError:
+    """Say what a port that does not speak Kafka, or not in this way, is likely to be."""
+    cause = connection.error
+    if isinstance(cause, FrameTooLargeError):
+        speaks = _FIRST_BYTES.get(cause.size >> 24, "something other than Kafka")
+        return ConfigurationError(f"{connection.name} speaks {speaks}")
+    if connection.closed and settings.tls is None:
+        return KafkaConnectionError(
+            f"{error}, before it said anything: it may be shutting down, or its listener may not speak "
+            f"{settings.protocol} (check security_protocol)"
+        )
+    return error
+
+
+class SaslSession:
+    """Authenticates a connection, and again before the session that the broker grants runs out (KIP-368)."""
+
+    def __init__(
+        self, connection: Connection, host: str, settings: DialSettings, authenticator: Authenticator
+    ) -> None:
+        self._connection = connection
+        self._host = host
+        self._settings = settings
+        self._authenticator = authenticator
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._renewal: asyncio.Task[None] | None = None
+        connection.on_close(self._end)
+
+    async def begin(self, deadline: Deadline) -> None:
+        """Authenticate now; renewal is arranged if the session has an end."""
+        exchange = await self._authenticator.exchange(self._host)
+        await self._authenticate(exchange, deadline)
+
+    async def _renew(self) -> None:
+        """Authenticate again on the live connection.
+
+        The token is fetched before the gate closes, so requests wait for the exchange only. What is in
+        flight needs no draining: the broker works in order, so it has answered all of it before it reads
+        the handshake.
+        """
+        deadline = Deadline.after(self._loop, self._settings.request_timeout)
+        try:
+            exchange = await self._authenticator.exchange(self._host)
+            self._connection.hold()
+            try:
+                await self._authenticate(exchange, deadline)
+            finally:
+                self._connection.release()
+        except KafkaError as error:
+            self._connection.close(error)
+
+    async def _authenticate(self, exchange: Exchange, deadline: Deadline) -> None:
+        await self._handshake(deadline)
+        version = self._connection.version_for(SaslAuthenticateRequest)
+        conversation = Conversation(exchange)
+        message: bytes | None = conversation.start()
+        lifetime_ms = 0
+        while message is not None:
+            request = SaslAuthenticateRequest(auth_bytes=message)
+            response = await self._connection.call(request, deadline, version=version, past_gate=True)
+            error = error_for(response.error_code, response.error_message)
+            if error is not None:
+                raise conversation.refused(error)
+            lifetime_ms = response.session_lifetime_ms
+            message = conversation.answer(response.auth_bytes)
+        if lifetime_ms > 0:
+            part = self._settings.random.uniform(*_SESSION_PART)
+            self._timer = self._loop.call_later(lifetime_ms / 1000 * part, self._start_renewal)
+
+    async def _handshake(self, deadline: Deadline) -> None:
+        mechanism = self._authenticator.mechanism
+        version = self._connection.version_for(SaslHandshakeRequest)
+        request = SaslHandshakeRequest(mechanism=mechanism)
+        response = await self._connection.call(request, deadline, version=version, past_gate=True)
+        error = error_for(response.error_code)
+        if error is not None:
+            offered = ", ".join(response.mechanisms) or "none"
+            raise AuthenticationError(
+                f"{self._connection.name} does not accept SASL mechanism {mechanism}; it offers: {offered}"
+            ) from error
+
+    def _start_renewal(self) -> None:
+        self._renewal = self._loop.create_task(self._renew(), name=f"re-authenticate {self._connection.name}")
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._renewal is not None:
+            self._renewal.cancel()
