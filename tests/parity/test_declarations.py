@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from kclient.wire.api import ApiKey
 from kclient.wire.message import Message, Request
-from kclient.wire.messages import FAMILIES, request_class
+from kclient.wire.messages import FAMILIES
 from kclient.wire.schema import Element, Field, Kind, Struct, fields_of
 from kclient.wire.versions import NO_VERSION, VersionRange
-from tools.kafka.jars import jar
-from tools.kafka.versions import CLIENTS_VERSION
+from tests.support.catalogue import every_message
 from tools.schema_import import default_of, definitions, snake_case
 
-DATA_MODULES = ("headers", "group_protocol", "control_records")
 Definition = dict[str, Any]
 
 
 @pytest.fixture(scope="session")
-def kafka_definitions() -> dict[str, Definition]:
-    return definitions(jar("kafka-clients", CLIENTS_VERSION))
-
-
-def declarations() -> Iterator[type[Message]]:
-    """All messages of `kclient.wire.messages`."""
-    for keys in FAMILIES.values():
-        for key in keys:
-            yield request_class(key)
-            yield request_class(key).response
-    for name in DATA_MODULES:
-        module = importlib.import_module(f"kclient.wire.messages.{name}")
-        for item in vars(module).values():
-            if isinstance(item, type) and issubclass(item, Message) and item.__module__ == module.__name__:
-                yield item
+def kafka_definitions(clients_jar: Path) -> dict[str, Definition]:
+    return definitions(clients_jar)
 
 
 def test_every_api_of_the_client_listener_is_declared(kafka_definitions: dict[str, Definition]) -> None:
@@ -50,7 +34,7 @@ def test_every_api_of_the_client_listener_is_declared(kafka_definitions: dict[st
     assert {key for keys in FAMILIES.values() for key in keys} == set(ApiKey)
 
 
-@pytest.mark.parametrize("declaration", list(declarations()), ids=lambda declaration: declaration.__name__)
+@pytest.mark.parametrize("declaration", every_message(), ids=lambda declaration: declaration.__name__)
 def test_declaration_equals_kafkas_definition(
     declaration: type[Message], kafka_definitions: dict[str, Definition]
 ) -> None:
