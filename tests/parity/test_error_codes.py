@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 from kclient.errors import (
     BROKER_ERRORS,
@@ -15,7 +16,7 @@ from kclient.errors import (
     RetriableBrokerError,
     StaleMetadataError,
 )
-from tools.kafka.jars import JarSet
+from tools.kafka.cluster import run_java
 from tools.kafka.versions import CLIENTS_VERSION
 
 PROGRAM = Path(__file__).with_name("ErrorCodes.java")
@@ -34,10 +35,7 @@ class Facts(NamedTuple):
 
 
 def theirs() -> list[Facts]:
-    jars = JarSet.clients(CLIENTS_VERSION)
-    jars.fetch()
-    command = ["java", "-cp", jars.class_path, str(PROGRAM)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    printed = run_java(PROGRAM.read_text(), CLIENTS_VERSION, timeout=120).stdout
     rows = [line.split("\t") for line in printed.splitlines()]
     return [Facts(int(code), name, *(flag == "true" for flag in flags)) for code, name, *flags in rows]
 
@@ -61,6 +59,7 @@ def facts_of(kind: type[BrokerError]) -> Facts:
     )
 
 
+@pytest.mark.usefixtures("clients_jar")
 def test_every_code_of_kafka_has_a_class_that_agrees_with_javas_exception() -> None:
     expected = theirs()
     assert len(expected) > 130
