@@ -189,7 +189,7 @@ def _checked_url(url: str, allow_http: bool) -> httpx.URL:
         raise ConfigurationError(f"the token endpoint's URL must be https://host/…, not {shown_url!r}")
     if parsed.scheme == "http" and not allow_http:
         raise ConfigurationError(
-            f"the token endpoint {shown_url!r} is not https, so anybody on the way can read the client secret: "
+            f"the token endpoint {shown_url!r} is not https, so others can read the client secret: "
             "use https, or allow http explicitly"
         )
     return parsed

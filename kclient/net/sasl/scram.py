@@ -88,7 +88,7 @@ class Scram:
             )
 
     def _keys(self, challenge: _Challenge) -> _Keys:
-        """Derived once per salt: a million iterations take about half a second, on the event loop."""
+        """Derived once per salt: a million iterations take a second or so, on the event loop."""
         known = challenge.salt, challenge.iterations
         keys = self._derived.get(known)
         if keys is None:
