@@ -93,7 +93,7 @@ class ClientCredentials:
                 answer = await self._post()
         except TimeoutError:
             failure = KafkaConnectionError(f"{self._endpoint} gave no token within {self._timeout:g} s")
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        except httpx.HTTPError as error:
             reason = shown(str(error) or type(error).__name__, self._client_secret)
             failure = KafkaConnectionError(f"no token from {self._endpoint}: {reason}")
         else:
