@@ -113,17 +113,19 @@ def _trusting(cafile: Location | None, capath: Location | None, cadata: str | No
         _check_readable("ssl_cafile", Path(cafile))
     if capath is not None and not Path(capath).is_dir():
         raise ConfigurationError(f"ssl_capath={str(capath)!r} is no directory")
-    try:
-        return ssl.create_default_context(
-            ssl.Purpose.SERVER_AUTH, cafile=cafile, capath=capath, cadata=cadata
-        )
-    except (OSError, ValueError) as error:
-        where = "ssl_cadata" if cafile is None else f"ssl_cafile={str(cafile)!r}"
-        if cafile is not None and cadata is not None:
-            where += " or ssl_cadata"
-        raise ConfigurationError(
-            f"{where} has no certificate that can be read: it must be PEM text"
-        ) from error
+    # Python would take an empty text for none, and trust the system's authorities.
+    failure: Exception | None = None
+    if cadata is None or "CERTIFICATE-----" in cadata:
+        try:
+            return ssl.create_default_context(
+                ssl.Purpose.SERVER_AUTH, cafile=cafile, capath=capath, cadata=cadata
+            )
+        except (OSError, ValueError, TypeError) as error:
+            failure = error
+    places = [] if cafile is None else [f"ssl_cafile={str(cafile)!r}"]
+    places += [] if cadata is None else ["ssl_cadata"]
+    where = " or ".join(places)
+    raise ConfigurationError(f"{where} has no certificate that can be read: it must be PEM text") from failure
 
 
 class _Source(NamedTuple):
@@ -251,8 +253,8 @@ def _broken(error: ssl.SSLError | ConnectionError, reason: str, host: str) -> st
         )
     if reason in _NOTHING_IN_COMMON:
         return (
-            f"{host} and this client share no TLS version or cipher ({reason}): "
-            "have the broker enable TLS 1.2 or 1.3"
+            f"{host} and this client share no TLS version or cipher ({reason}): have the broker enable TLS 1.2 "
+            "or 1.3; with TLS 1.2 some brokers mean by it that they require a client certificate"
         )
     if isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return (
