@@ -253,8 +253,8 @@ def _broken(error: ssl.SSLError | ConnectionError, reason: str, host: str) -> st
         )
     if reason in _NOTHING_IN_COMMON:
         return (
-            f"{host} and this client share no TLS version or cipher ({reason}): have the broker enable TLS 1.2 "
-            "or 1.3; with TLS 1.2 some brokers mean by it that they require a client certificate"
+            f"{host} and this client share no TLS version or cipher ({reason}): have the broker enable "
+            "TLS 1.2 or 1.3; some brokers say in this way that they require a client certificate"
         )
     if isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return (

@@ -61,12 +61,12 @@ class ClientCredentials:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._url = _checked_url(url, allow_http)
+        self._client_id = client_id
+        self._client_secret = client_secret
         if not client_id or not client_secret.reveal() or not is_text(client_id + client_secret.reveal()):
             raise ConfigurationError(
                 "client id or secret is empty, or has characters that UTF-8 cannot carry"
             )
-        self._client_id = client_id
-        self._client_secret = client_secret
         optional = {"scope": scope, "audience": audience, **(parameters or {})}
         self._form = {"grant_type": "client_credentials"}
         self._form |= {name: value for name, value in optional.items() if value is not None}

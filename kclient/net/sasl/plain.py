@@ -13,11 +13,11 @@ class Plain:
     mechanism = "PLAIN"
 
     def __init__(self, username: str, password: Secret) -> None:
+        self._username = username
+        self._password = password
         for name, problem in (("username", _problem(username)), ("password", _problem(password.reveal()))):
             if problem:
                 raise ConfigurationError(f"the {name} for SASL PLAIN {problem}")
-        self._username = username
-        self._password = password
 
     def __repr__(self) -> str:
         return f"<Plain {self._username!r}>"
