@@ -154,6 +154,12 @@ def test_what_is_no_struct_is_refused_where_a_struct_belongs(version: int) -> No
         produce(Topic(name="t", partition_data=[]), {"name": "t"}).encode(version)
 
 
+def test_a_field_that_the_version_drops_is_not_blamed_for_another_one() -> None:
+    topic = Topic(name=wrong(3), partition_data=[Partition(index=wrong("one"), records=None)])
+    with pytest.raises(EncodeError, match=r"topic_data\[0\].partition_data\[0\].index must be int"):
+        produce(topic).encode(13)
+
+
 def test_null_is_refused_for_a_tagged_struct() -> None:
     partition = ProduceResponse.TopicProduceResponse.PartitionProduceResponse(index=0, base_offset=0)
     partition.current_leader = wrong(None)
