@@ -1,0 +1,179 @@
+"""The five codecs of record batches: bytes to compressed bytes and back, bounded.
+
+Decompression writes into a buffer that is never larger than `Limits` allows, so a small batch cannot become a
+large allocation. Not here: what the bytes mean. Called by `encode` and `batch`, and by `legacy` for the
+wrapper messages of old message sets.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kclient.errors import CorruptBatchError, DecompressionLimitError, UnsupportedCodecError
+from kclient.records.expansion import expansion_bound, lz4_with_standard_checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kclient.records.limits import Limits
+
+    Buffer = bytes | bytearray | memoryview
+
+
+class Codec(IntEnum):
+    """Compression of a record batch, as numbered in its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+# snappy-java's stream: marker, name, version 1, readable since version 1; then blocks, each behind its size.
+_XERIAL_MARK = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MARK + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 32 * 1024
+_INT32 = struct.Struct(">i")
+
+# Kafka's own default levels (KIP-390).
+_DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 9, Codec.ZSTD: 3}
+_overflow_messages: dict[Codec, str] = {}
+
+
+def codec_of(number: int) -> Codec:
+    """The codec with this number; `UnsupportedCodecError` for numbers that Kafka does not define."""
+    try:
+        return Codec(number)
+    except ValueError:
+        raise UnsupportedCodecError(f"compression codec {number} is not one of 0 to 4") from None
+
+
+def compress(data: Buffer, codec: Codec, level: int | None = None) -> bytes:
+    """`data` compressed in the framing that every Kafka client reads. Snappy has no levels."""
+    import cramjam  # noqa: PLC0415 - only those who compress pay for the import
+
+    if level is None:
+        level = _DEFAULT_LEVELS.get(codec)
+    if codec is Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=level))
+    if codec is Codec.LZ4:
+        # Java's reader knows only independent blocks (KIP-57).
+        compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
+    if codec is Codec.GZIP:
+        return bytes(cramjam.gzip.compress(data, level=level))
+    if codec is Codec.SNAPPY:
+        return _compress_xerial(data, lambda block: memoryview(cramjam.snappy.compress_raw(block)))
+    return bytes(data)
+
+
+def decompress(data: memoryview, codec: Codec, limits: Limits, *, magic: int = 2) -> memoryview:
+    """What `data` was before `compress`, in memory of at most `limits.allowance(len(data))` bytes.
+
+    Raises `DecompressionLimitError` beyond that, `CorruptBatchError` when `data` is not of this codec.
+    """
+    if codec is Codec.NONE:
+        return data
+    allowance = limits.allowance(len(data))
+    if codec is Codec.SNAPPY:
+        return _decompress_snappy(data, allowance)
+    if codec is Codec.LZ4 and magic == 0:
+        data = memoryview(lz4_with_standard_checksum(data))
+    size, exact = expansion_bound(data, codec)
+    if exact and size > allowance:
+        raise _too_large(len(data), codec, allowance)
+    size = min(max(size, 64), allowance)
+    while True:
+        buffer = bytearray(size)
+        used = _decompress_into(data, buffer, codec)
+        if used is not None:
+            return memoryview(buffer)[:used]
+        if size >= allowance:
+            raise _too_large(len(data), codec, allowance)
+        size = min(size * 4, allowance)
+
+
+def _too_large(compressed: int, codec: Codec, allowance: int) -> DecompressionLimitError:
+    return DecompressionLimitError(
+        f"{compressed} bytes of {codec.name.lower()} expand beyond the limit of {allowance} bytes"
+    )
+
+
+def _decompress_into(data: memoryview, buffer: bytearray, codec: Codec) -> int | None:
+    """Bytes written to `buffer`, or None when it is too small for `data`."""
+    import cramjam  # noqa: PLC0415
+
+    module = getattr(cramjam, codec.name.lower())
+    try:
+        return int(module.decompress_into(data, buffer))
+    except (cramjam.DecompressionError, OSError, ValueError) as error:
+        if str(error) == _overflow_message(codec):
+            return None
+        raise CorruptBatchError(f"{codec.name.lower()} data cannot be decompressed: {error}") from error
+
+
+def _overflow_message(codec: Codec) -> str:
+    """What the library says when the output buffer is full: asked of it, because it has no type for it."""
+    known = _overflow_messages.get(codec)
+    if known is None:
+        import cramjam  # noqa: PLC0415
+
+        try:
+            getattr(cramjam, codec.name.lower()).decompress_into(compress(bytes(64), codec), bytearray(1))
+        except (cramjam.DecompressionError, OSError, ValueError) as error:
+            known = str(error)
+        else:
+            raise AssertionError("64 bytes fit into one")
+        _overflow_messages[codec] = known
+    return known
+
+
+def _compress_xerial(data: Buffer, compress_raw: Callable[[memoryview], Buffer]) -> bytes:
+    view = memoryview(data)
+    pieces: list[Buffer] = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = compress_raw(view[start : start + _XERIAL_BLOCK])
+        pieces += _INT32.pack(len(block)), block
+    return b"".join(pieces)
+
+
+def _decompress_snappy(data: memoryview, allowance: int) -> memoryview:
+    """Both framings: blocks behind snappy-java's header, or one bare block as librdkafka writes it.
+
+    Every block says first how large it will be, so the limit is checked before anything is decompressed.
+    """
+    import cramjam  # noqa: PLC0415
+
+    blocks = _xerial_blocks(data) if data[:8] == _XERIAL_MARK else [data]
+    try:
+        sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
+        if sum(sizes) > allowance:
+            raise _too_large(len(data), Codec.SNAPPY, allowance)
+        buffer = memoryview(bytearray(sum(sizes)))
+        position = 0
+        for block, size in zip(blocks, sizes, strict=True):
+            if size:
+                cramjam.snappy.decompress_raw_into(block, buffer[position : position + size])
+            position += size
+    except (cramjam.DecompressionError, OSError, ValueError) as error:
+        raise CorruptBatchError(f"snappy data cannot be decompressed: {error}") from error
+    return buffer
+
+
+def _xerial_blocks(data: memoryview) -> list[memoryview]:
+    blocks = []
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if position + 4 > len(data):
+            raise CorruptBatchError("a snappy stream ends inside the size of a block")
+        (size,) = _INT32.unpack_from(data, position)
+        position += 4
+        if size < 0 or position + size > len(data):
+            raise CorruptBatchError(f"a snappy block of {size} bytes where {len(data) - position} are left")
+        blocks.append(data[position : position + size])
+        position += size
+    return blocks
