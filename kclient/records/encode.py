@@ -1,0 +1,209 @@
+"""Records to the immutable bytes of one record batch (magic 2), for the producer and the embedded broker.
+
+Hot. Every payload is copied once, by the `join` that makes the batch. Not here: how records are cut into
+pieces (`pieces`), when a batch is full (`sizes`), changing a batch that is already encoded (`restamp`).
+"""
+
+from __future__ import annotations
+
+import struct
+from io import BytesIO
+from itertools import count as count_from
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from kclient.errors import EncodeError
+from kclient.records import pieces as cut
+from kclient.records.compression import Codec, compress
+from kclient.records.crc import crc32c
+from kclient.records.layout import (
+    CHECKED_FROM,
+    CONTROL,
+    CRC_AT,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    PREFIX_SIZE,
+    TRANSACTIONAL,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kclient.types import Header
+
+RecordTuple: TypeAlias = "tuple[bytes | None, bytes | None, int, Sequence[Header]]"
+
+_CRC = struct.Struct(">I")
+# Fewer records than this are encoded faster one by one.
+_FEW = 12
+
+
+_EMPTY = "a batch without records: use encode_sparse for what compaction leaves behind"
+
+
+class Stamp(NamedTuple):
+    """The header fields of a batch that its records do not decide.
+
+    `append_time` marks the batch as stamped by the broker at that time; `delete_horizon` (ms) is when its
+    tombstones and markers may be compacted away.
+    """
+
+    base_offset: int = 0
+    leader_epoch: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+    control: bool = False
+    append_time: int | None = None
+    delete_horizon: int | None = None
+
+
+class Fields(NamedTuple):
+    """The records of one batch as columns. One timestamp may stand for all; no headers means none at all."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: int | Sequence[int]
+    headers: Sequence[Sequence[Header]] | None = None
+
+
+PLAIN = Stamp()
+
+
+def encode_batch(
+    records: Sequence[RecordTuple],
+    *,
+    stamp: Stamp = PLAIN,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+) -> bytes:
+    """One batch of `(key, value, timestamp, headers)` tuples with consecutive offsets.
+
+    >>> len(encode_batch([(b"key", b"value", 1700000000000, ())]))
+    76
+    """
+    flat: list[Any] = []
+    extend = flat.extend
+    for record in records:
+        extend(record)
+    return encode_flat(flat, stamp=stamp, codec=codec, level=level)
+
+
+def encode_flat(
+    flat: Sequence[Any], *, stamp: Stamp = PLAIN, codec: Codec = Codec.NONE, level: int | None = None
+) -> bytes:
+    """One batch of `key, value, timestamp, headers, key, value ...` in one flat list.
+
+    The cheapest way to collect records: `flat += key, value, timestamp, headers` leaves no tuple behind for
+    the garbage collector to walk, and columns are slices.
+    """
+    fields = Fields(flat[0::4], flat[1::4], flat[2::4], flat[3::4])
+    return encode_fields(fields, stamp=stamp, codec=codec, level=level)
+
+
+def encode_fields(
+    fields: Fields, *, stamp: Stamp = PLAIN, codec: Codec = Codec.NONE, level: int | None = None
+) -> bytes:
+    """One batch of records given as columns, with consecutive offsets."""
+    keys, values, times, headers = fields
+    total = len(keys)
+    if total == 0:
+        raise EncodeError(_EMPTY)
+    if len(values) != total:
+        raise EncodeError(f"{total} keys but {len(values)} values")
+    try:
+        first = times if isinstance(times, int) else times[0]
+        base = first if stamp.delete_horizon is None else stamp.delete_horizon
+        pieces = None
+        if total >= _FEW and not (headers and headers.count(()) != total and any(headers)):
+            pieces = cut.by_columns(keys, values, times, base)
+        # Timestamps rise when `by_columns` takes them.
+        latest = times if isinstance(times, int) else times[-1]
+        if pieces is None:
+            latest = times if isinstance(times, int) else max(times)
+            pieces = cut.by_record(_rows(fields), base, count_from())
+        return _assemble(pieces, _Open(stamp, total, total - 1, base, latest), codec, level)
+    except (TypeError, ValueError, struct.error) as error:
+        raise EncodeError(f"records that a batch cannot carry: {error}") from error
+
+
+def encode_sparse(
+    records: Sequence[tuple[int, RecordTuple]],
+    last_offset_delta: int,
+    *,
+    stamp: Stamp = PLAIN,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+) -> bytes:
+    """A batch with gaps, or empty, as compaction leaves it: each record comes with its offset delta."""
+    rows = [record for _, record in records]
+    times = [row[2] for row in rows]
+    first, latest = (times[0], max(times)) if rows else (-1, -1)
+    base = first if stamp.delete_horizon is None else stamp.delete_horizon
+    try:
+        pieces = cut.by_record(rows, base, [delta for delta, _ in records])
+        header = _Open(stamp, len(rows), last_offset_delta, base, latest)
+        return _assemble(pieces, header, codec if rows else Codec.NONE, level)
+    except (TypeError, struct.error) as error:
+        raise EncodeError(f"records that a batch cannot carry: {error}") from error
+
+
+class _Open(NamedTuple):
+    """What is known of a batch before its length and checksum are."""
+
+    stamp: Stamp
+    record_count: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+
+    def pack(self, size: int, codec: Codec) -> bytes:
+        stamp = self.stamp
+        attributes = (
+            codec
+            | (0 if stamp.append_time is None else LOG_APPEND_TIME)
+            | (TRANSACTIONAL if stamp.transactional else 0)
+            | (CONTROL if stamp.control else 0)
+            | (0 if stamp.delete_horizon is None else DELETE_HORIZON)
+        )
+        return HEADER.pack(
+            stamp.base_offset,
+            HEADER_SIZE - PREFIX_SIZE + size,
+            stamp.leader_epoch,
+            2,
+            0,
+            attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp if stamp.append_time is None else stamp.append_time,
+            stamp.producer_id,
+            stamp.producer_epoch,
+            stamp.base_sequence,
+            self.record_count,
+        )
+
+
+def _assemble(pieces: list[bytes], header: _Open, codec: Codec, level: int | None) -> bytes:
+    """Join the records behind their header and put length and checksum in.
+
+    `BytesIO` hands out the very bytes object it was given as long as nobody else holds it, so writing the
+    checksum into it costs no second copy of the payloads.
+    """
+    if codec is not Codec.NONE:
+        pieces = [compress(b"".join(pieces), codec, level)]
+    pieces.insert(0, bytes(HEADER_SIZE))
+    file = BytesIO(b"".join(pieces))
+    with file.getbuffer() as view:
+        view[:HEADER_SIZE] = header.pack(len(view) - HEADER_SIZE, codec)
+        checksum = crc32c(view[CHECKED_FROM:])
+        _CRC.pack_into(view, CRC_AT, checksum)
+    return file.getvalue()
+
+
+def _rows(fields: Fields) -> Iterable[RecordTuple]:
+    keys, values, times, headers = fields
+    total = len(keys)
+    times = [times] * total if isinstance(times, int) else times
+    return zip(keys, values, times, [()] * total if headers is None else headers, strict=True)
