@@ -1,0 +1,127 @@
+"""Decoded records as Arrow batches, and Arrow columns as records to encode.
+
+Payloads are copied once: all fields of a batch are one binary array laid over its buffer, from which the
+wanted ones are taken. Called by `batch` and by the producer's `send_arrow`; importing it imports pyarrow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kclient.records.columns import Columns, HeaderColumns
+    from kclient.records.objects import Origin
+
+    Int64s = NDArray[np.int64]
+
+_HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+
+# Names and types as Spark's Kafka source has them, in snake case; plain strings, because batches of several
+# topics are concatenated and Spark knows no dictionaries.
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("topic", pa.string(), nullable=False),
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("timestamp", pa.timestamp("ms", "UTC"), nullable=False),
+    pa.field("timestamp_type", pa.int32(), nullable=False),
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("headers", pa.list_(pa.field("item", _HEADER, nullable=False)), nullable=False),
+]
+SCHEMA = pa.schema(_FIELDS)
+
+
+def arrow_batch(columns: Columns, origin: Origin) -> pa.RecordBatch:
+    """The records of one batch with the columns of `SCHEMA`."""
+    count = len(columns.offsets)
+    keys, values = _take(
+        columns.buffer,
+        (columns.key_starts, columns.key_sizes),
+        (columns.value_starts, columns.value_sizes),
+    )
+    arrays = [
+        _repeated_text(origin.topic.encode(), count),
+        pa.array(np.full(count, origin.partition, np.int32)),
+        pa.array(columns.offsets),
+        _numbers(SCHEMA.field("timestamp").type, columns.timestamps),
+        pa.array(np.full(count, origin.timestamp_type, np.int32)),
+        keys,
+        values,
+        _headers(columns.buffer, count, columns.headers),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows of all batches, in order, as one batch; an empty one for no batches."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches, SCHEMA).combine_chunks()
+    return next(iter(table.to_batches()), None) or pa.RecordBatch.from_pylist([], SCHEMA)
+
+
+def _numbers(kind: pa.DataType, items: NDArray[np.generic]) -> pa.Array[Any]:
+    return pa.Array.from_buffers(kind, len(items), [None, pa.py_buffer(items.data)])
+
+
+def _repeated_text(text: bytes, count: int) -> pa.Array[Any]:
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
+    return pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(ends.data), pa.py_buffer(text * count)]
+    )
+
+
+def _take(
+    buffer: memoryview, first: tuple[Int64s, Int64s], second: tuple[Int64s, Int64s]
+) -> tuple[pa.Array[Any], pa.Array[Any]]:
+    """Two fields of every record, of which the first comes first. Sizes of -1 become nulls."""
+    count = len(first[0])
+    # first, gap, second, gap of each record: the end of each is the start of the next.
+    bounds = np.empty(4 * count + 1, np.int32)
+    for place, (starts, sizes) in zip((0, 2), (first, second), strict=True):
+        bounds[place:-1:4] = starts
+        bounds[place + 1 :: 4] = starts + np.maximum(sizes, 0)
+    bounds[-1] = bounds[-2] if count else 0
+    laid = pa.Array.from_buffers(
+        pa.binary(), 4 * count, [None, pa.py_buffer(bounds.data), pa.py_buffer(buffer)]
+    )
+    taken = []
+    for place, (_, sizes) in zip((0, 2), (first, second), strict=True):
+        null = sizes < 0
+        wanted: pa.Array[Any] = pa.array(np.arange(place, 4 * count, 4), mask=null if null.any() else None)
+        taken.append(laid.take(wanted))
+    return taken[0], taken[1]
+
+
+def _headers(buffer: memoryview, count: int, headers: HeaderColumns | None) -> pa.Array[Any]:
+    kind = SCHEMA.field("headers").type
+    if headers is None:
+        ends = np.zeros(count + 1, np.int32)
+        items = pa.array([], _HEADER)
+    else:
+        ends = np.zeros(count + 1, np.int32)
+        np.cumsum(np.bincount(headers.records, minlength=count), out=ends[1:])
+        keys, values = _take(
+            buffer, (headers.key_starts, headers.key_sizes), (headers.value_starts, headers.value_sizes)
+        )
+        items = pa.StructArray.from_arrays([_text(keys), values], fields=list(_HEADER))
+    places: Any = _numbers(pa.int32(), ends)
+    lists: pa.Array[Any] = pa.ListArray.from_arrays(places, items, type=kind)
+    return lists
+
+
+def _text(raw: pa.Array[Any]) -> pa.Array[Any]:
+    """Header keys as text; what is not UTF-8 is replaced, as it is in `Record` objects."""
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array(
+            [item.decode(errors="replace") for item in raw.to_pylist() if item is not None], pa.string()
+        )

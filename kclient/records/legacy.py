@@ -1,0 +1,171 @@
+"""Message sets of magic 0 and 1, as brokers before 0.11 wrote them: read, never written.
+
+Each message is its own batch; a compressed message wraps a whole set of others. Old logs and old producers
+are the only source, so this is written to be right, not fast. `reader` makes these batches.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from kclient.errors import CorruptBatchError
+from kclient.records.batch import RecordBatch
+from kclient.records.compression import Codec, codec_of, decompress
+from kclient.records.layout import CODEC_MASK, LOG_APPEND_TIME, PREFIX, PREFIX_SIZE
+from kclient.records.objects import BytesRecord, Origin, records_from_rows
+from kclient.records.rows import Rows
+
+if TYPE_CHECKING:
+    from kclient.records.columns import Columns
+    from kclient.records.limits import Limits
+
+# After offset and size: crc, magic, attributes, and for magic 1 the timestamp.
+_START = struct.Struct(">IBb")
+_TIMESTAMP = struct.Struct(">q")
+_SIZE = struct.Struct(">i")
+_CHECKED_FROM = PREFIX_SIZE + 4
+_MIN_MESSAGE = _START.size + 8
+_LAST_OFFSET = (1 << 63) - 1
+
+
+class _Message:
+    """One message inside `view`, from its offset to its end."""
+
+    __slots__ = ("attributes", "key", "magic", "offset", "timestamp", "value", "view")
+
+    def __init__(self, view: memoryview) -> None:
+        try:
+            self._parse(view)
+        except struct.error as error:
+            raise CorruptBatchError(f"a message of {len(view)} bytes is cut short: {error}") from None
+
+    def _parse(self, view: memoryview) -> None:
+        self.view = view
+        self.offset, _ = PREFIX.unpack_from(view)
+        _, self.magic, self.attributes = _START.unpack_from(view, PREFIX_SIZE)
+        if self.magic not in (0, 1):
+            raise CorruptBatchError(f"a message of magic {self.magic} in a message set")
+        position = PREFIX_SIZE + _START.size
+        self.timestamp = -1
+        if self.magic == 1:
+            (self.timestamp,) = _TIMESTAMP.unpack_from(view, position)
+            position += 8
+        self.key, position = self._field(position)
+        self.value, position = self._field(position)
+        if position != len(view):
+            raise CorruptBatchError(f"{len(view) - position} bytes are left after the value of a message")
+        if not 0 <= self.offset < _LAST_OFFSET:
+            raise CorruptBatchError(f"a message at offset {self.offset}")
+
+    def _field(self, position: int) -> tuple[tuple[int, int], int]:
+        """(start, size) of the field at `position` and where it ends; a size of -1 is null."""
+        (size,) = _SIZE.unpack_from(self.view, position)
+        position += 4
+        if size < -1 or position + max(size, 0) > len(self.view):
+            raise CorruptBatchError(f"a message field of {size} bytes in a message of {len(self.view)}")
+        return (position, size), position + max(size, 0)
+
+    def verify(self) -> None:
+        (expected,) = struct.unpack_from(">I", self.view, PREFIX_SIZE)
+        found = crc32(self.view[_CHECKED_FROM:])
+        if found != expected:
+            raise CorruptBatchError(f"the checksum of the message is {found:#010x}, it says {expected:#010x}")
+
+
+class LegacyBatch(RecordBatch):
+    """One message of magic 0 or 1, with the messages inside it when it is compressed.
+
+    The offset of a compressed message is that of the last record in it; where the first one is shows only
+    when it is decoded, so `base_offset` is that too.
+    """
+
+    __slots__ = ("_check_crcs", "_message")
+
+    def __init__(self, view: memoryview, limits: Limits, *, check_crcs: bool) -> None:
+        self._view = view
+        self._limits = limits
+        self._check_crcs = check_crcs
+        self.base_offset = self.last_offset = PREFIX.unpack_from(view)[0]
+        self.leader_epoch = -1
+        with self._place(None, None):
+            self._message = message = _Message(view)
+        self.magic = message.magic
+        self.attributes = message.attributes
+        self.max_timestamp = message.timestamp
+
+    @property
+    def is_transactional(self) -> bool:
+        return False
+
+    @property
+    def is_control(self) -> bool:
+        return False
+
+    def verify(self) -> None:
+        with self._place(None, None):
+            self._message.verify()
+
+    def _records(self, origin: Origin) -> list[BytesRecord]:
+        return records_from_rows(self._rows(), origin)
+
+    def _columns(self) -> Columns:
+        from kclient.records.columns import columns_from_rows  # noqa: PLC0415 - imports numpy
+
+        return columns_from_rows(self._rows())
+
+    def _rows(self) -> Rows:
+        codec = codec_of(self.attributes & CODEC_MASK)
+        if codec is Codec.NONE:
+            return _rows(self._view, [(0, self._message)], self._message)
+        start, size = self._message.value
+        if size < 0:
+            raise CorruptBatchError("a compressed message without a value")
+        data = decompress(self._view[start : start + size], codec, self._limits, magic=self.magic)
+        return _rows(data, self._inner(data), self._message)
+
+    def _inner(self, data: memoryview) -> list[tuple[int, _Message]]:
+        """The messages in a compressed one, with where they begin."""
+        messages = []
+        position = 0
+        while position < len(data):
+            if position + PREFIX_SIZE > len(data):
+                raise CorruptBatchError("a compressed message set ends inside a message")
+            _, size = PREFIX.unpack_from(data, position)
+            end = position + PREFIX_SIZE + size
+            if size < _MIN_MESSAGE or end > len(data):
+                raise CorruptBatchError(f"a message of {size} bytes in a compressed set of {len(data)}")
+            message = _Message(data[position:end])
+            if message.magic != self.magic or message.attributes & CODEC_MASK:
+                raise CorruptBatchError(
+                    f"a message of magic {message.magic}, codec {message.attributes & CODEC_MASK} "
+                    f"inside a compressed one of magic {self.magic}"
+                )
+            if self._check_crcs:
+                message.verify()
+            messages.append((position, message))
+            position = end
+        if not messages:
+            raise CorruptBatchError("a compressed message without messages")
+        return messages
+
+
+def _rows(buffer: memoryview, messages: list[tuple[int, _Message]], wrapper: _Message) -> Rows:
+    """Where everything is. Inner offsets of magic 1 count from the first message, those of 0 are final."""
+    base = 0
+    if wrapper.magic == 1:
+        base = wrapper.offset - messages[-1][1].offset
+    rows = Rows(buffer, [], [], [], [], [], [], None)
+    stamped = bool(wrapper.attributes & LOG_APPEND_TIME) and wrapper.magic == 1
+    for start, message in messages:
+        offset = base + message.offset
+        if not 0 <= offset <= wrapper.offset:
+            raise CorruptBatchError(f"offset {offset} in a message set that ends at offset {wrapper.offset}")
+        rows.offsets.append(offset)
+        rows.timestamps.append(wrapper.timestamp if stamped else message.timestamp)
+        rows.key_starts.append(start + message.key[0])
+        rows.key_sizes.append(message.key[1])
+        rows.value_starts.append(start + message.value[0])
+        rows.value_sizes.append(message.value[1])
+    return rows

@@ -1,0 +1,133 @@
+"""Decoded records as `Record` objects, for callers who want Python objects.
+
+Hot. However a batch was decoded (rows, columns or runs), its fields become iterables first and records last,
+in one go. Called by `batch`.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kclient.types import Header, Record, TimestampType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kclient.records.columns import Columns
+    from kclient.records.layout import BatchHeader
+    from kclient.records.rows import Rows
+    from kclient.records.uniform import Run
+
+BytesRecord: TypeAlias = "Record[bytes | None, bytes | None]"
+
+
+class Origin(NamedTuple):
+    """What all records of one batch share."""
+
+    topic: str
+    partition: int
+    timestamp_type: TimestampType
+    leader_epoch: int
+
+
+def records_from_rows(rows: Rows, origin: Origin) -> list[BytesRecord]:
+    """All records of a small batch."""
+    buffer = bytes(rows.buffer)
+    keys = _slices(buffer, rows.key_starts, rows.key_sizes)
+    values = _slices(buffer, rows.value_starts, rows.value_sizes)
+    headers: Iterable[tuple[Header, ...]] = repeat(())
+    if rows.headers is not None:
+        headers = header_tuples(buffer, len(keys), rows.headers)
+    sizes = rows.key_sizes, rows.value_sizes
+    return _build(origin, rows.offsets, rows.timestamps, (keys, values, headers), sizes)
+
+
+def records_from_columns(columns: Columns, origin: Origin) -> list[BytesRecord]:
+    """All records of a large batch."""
+    from kclient.records.cutting import cut_fields  # noqa: PLC0415 - imports numpy
+
+    count = len(columns.offsets)
+    headers: Iterable[tuple[Header, ...]] = repeat(())
+    if columns.headers is not None:
+        spans = [column.tolist() for column in columns.headers]
+        headers = header_tuples(bytes(columns.buffer), count, spans)
+    payloads = *cut_fields(columns), headers
+    sizes = columns.key_sizes.tolist(), columns.value_sizes.tolist()
+    return _build(origin, columns.offsets.tolist(), columns.timestamps.tolist(), payloads, sizes)
+
+
+def records_from_runs(
+    buffer: memoryview, runs: list[Run], header: BatchHeader, origin: Origin
+) -> list[BytesRecord]:
+    """All records of a large batch that comes in runs of one shape."""
+    from kclient.records.cutting import cut_run  # noqa: PLC0415 - imports numpy
+
+    records: list[BytesRecord] = []
+    for run in runs:
+        first = header.base_offset + run.first
+        offsets: Iterable[int] = range(first, first + run.number)
+        if run.deltas is not None:
+            offsets = run.offsets(header.base_offset).tolist()
+        timestamps: Iterable[int]
+        if isinstance(run.elapsed, int):
+            timestamps = repeat(header.base_timestamp + run.elapsed)
+        else:
+            timestamps = run.timestamps(header.base_timestamp).tolist()
+        payloads = *cut_run(buffer, run), repeat(())
+        records += _build(
+            origin, offsets, timestamps, payloads, (repeat(run.key_size), repeat(run.value_size))
+        )
+    return records
+
+
+def _build(
+    origin: Origin,
+    offsets: Iterable[int],
+    timestamps: Iterable[int],
+    payloads: tuple[Iterable[bytes | None], Iterable[bytes | None], Iterable[tuple[Header, ...]]],
+    sizes: tuple[Iterable[int], Iterable[int]],
+) -> list[BytesRecord]:
+    topic, partition, timestamp_type, leader_epoch = origin
+    fields = zip(
+        repeat(topic),
+        repeat(partition),
+        offsets,
+        timestamps,
+        repeat(timestamp_type),
+        *payloads,
+        repeat(leader_epoch),
+        *sizes,
+        strict=False,
+    )
+    # What `Record._make` does, without a Python frame per record.
+    return list(map(tuple.__new__, repeat(Record), fields))
+
+
+def _slices(buffer: bytes, starts: list[int], sizes: list[int]) -> list[bytes | None]:
+    return [
+        buffer[start : start + size] if size >= 0 else None for start, size in zip(starts, sizes, strict=True)
+    ]
+
+
+def header_tuples(buffer: bytes, count: int, spans: Sequence[list[int]]) -> list[tuple[Header, ...]]:
+    """The headers of each of `count` records. Keys that are not UTF-8 keep what can be read of them."""
+    out: list[tuple[Header, ...]] = [()] * count
+    names: dict[bytes, str] = {}
+    current = -1
+    headers: list[Header] = []
+    records, key_starts, key_sizes, value_starts, value_sizes = spans
+    values = _slices(buffer, value_starts, value_sizes)
+    for record, raw, value in zip(records, _slices(buffer, key_starts, key_sizes), values, strict=True):
+        assert raw is not None
+        name = names.get(raw)
+        if name is None:
+            name = names[raw] = raw.decode(errors="replace")
+        if record != current:
+            if headers:
+                out[current] = tuple(headers)
+            current, headers = record, []
+        headers.append((name, value))
+    if headers:
+        out[current] = tuple(headers)
+    return out

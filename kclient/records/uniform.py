@@ -1,0 +1,220 @@
+"""Records of a batch (magic 2) that follow each other in long runs of one shape.
+
+Hot, and the common case: keys and values of one size each, no headers. Then only the first record of a run is
+parsed, and a handful of strided comparisons prove that the others are like it. Gives up with None on all
+other batches, which `columns` or `scalar` decode. Called by `batch`; importing it imports numpy.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kclient.errors import CorruptBatchError
+from kclient.records.layout import LOG_APPEND_TIME, BatchHeader
+from kclient.records.varint import decode32, decode64
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Int64s = NDArray[np.int64]
+    UInt64s = NDArray[np.uint64]
+
+_INT64 = 1 << 63
+_ONE_BYTE = np.array([byte >> 1 ^ -(byte & 1) for byte in range(128)], np.int64)
+_VALUE_WORDS = ("u1", "u1", "<u2", "<u4", "<u4")
+# Each run costs as much as some 30 records one by one; so many in a batch are still worth it.
+_FEW_RUNS = 4
+_RECORDS_PER_RUN = 64
+
+
+class Run(NamedTuple):
+    """`number` records every `stride` bytes from `start` on, with their fields at the same places in each."""
+
+    start: int
+    stride: int
+    number: int
+    key_at: int
+    key_size: int
+    value_at: int
+    value_size: int
+    # One number where all are the same; offset deltas are None where they count up from `first`.
+    elapsed: Int64s | int
+    deltas: Int64s | None
+    first: int
+
+    def timestamps(self, base: int) -> Int64s:
+        """The timestamp of every record."""
+        if isinstance(self.elapsed, int):
+            return np.full(self.number, base + self.elapsed, np.int64)
+        return self.elapsed + base
+
+    def offsets(self, base: int) -> Int64s:
+        """The offset of every record."""
+        if self.deltas is None:
+            first = base + self.first
+            return np.arange(first, first + self.number, dtype=np.int64)
+        return self.deltas + base
+
+
+class _Shape(NamedTuple):
+    """One record: where its fields are, and which bits of its first 8 bytes others must share."""
+
+    stride: int
+    time_at: int
+    time_width: int
+    offset_at: int
+    offset_width: int
+    key_at: int
+    key_size: int
+    length_at: int
+    value_at: int
+    value_size: int
+    mask: int
+
+
+def decode_runs(buffer: memoryview, header: BatchHeader) -> list[Run] | None:
+    """The records as runs, or None where they do not come in runs or anything about them is unusual."""
+    count = header.record_count
+    runs: list[Run] = []
+    position = index = 0
+    stretch = 64
+    try:
+        while index < count:
+            shape = _shape(buffer, position)
+            run = shape and _run(buffer, position, index, min(stretch, count - index), shape)
+            if not run or not _plausible(run, header) or len(runs) > _FEW_RUNS + index // _RECORDS_PER_RUN:
+                return None
+            stretch = stretch * 64 if run.number == stretch else 64
+            position += run.number * run.stride
+            index += run.number
+            runs.append(run)
+    except (CorruptBatchError, IndexError):
+        return None
+    if position != len(buffer):
+        return None
+    if header.attributes & LOG_APPEND_TIME:
+        runs = [run._replace(elapsed=header.max_timestamp - header.base_timestamp) for run in runs]
+    return runs
+
+
+def _shape(buffer: memoryview, position: int) -> _Shape | None:
+    """The record at `position`, or None when it has headers or more in front of its key than a word holds."""
+    size, body = decode32(buffer, position)
+    time_at = body + 1
+    _, offset_at = decode64(buffer, time_at)
+    _, key_length_at = decode32(buffer, offset_at)
+    key_size, key_at = decode32(buffer, key_length_at)
+    length_at = key_at + max(key_size, 0)
+    value_size, value_at = decode32(buffer, length_at)
+    end = value_at + max(value_size, 0)
+    if key_at - position > 8 or min(key_size, value_size) < -1 or buffer[end] or end + 1 != body + size:
+        return None
+    if end + 1 - position < 8:
+        return None
+    mask = 0
+    for place in range(position, key_at):
+        # Lengths must be the same, other varints only as long; attributes may be anything.
+        is_length = place < body or place >= key_length_at
+        bits = 0xFF if is_length else 0x80 if place > body else 0
+        mask |= bits << 8 * (place - position)
+    return _Shape(
+        end + 1 - position,
+        time_at - position,
+        offset_at - time_at,
+        offset_at - position,
+        key_length_at - offset_at,
+        key_at - position,
+        key_size,
+        length_at - position,
+        value_at - position,
+        value_size,
+        mask,
+    )
+
+
+def _run(buffer: memoryview, start: int, index: int, most: int, shape: _Shape) -> Run | None:
+    """The records from `start` on that are like the first one."""
+    stride = shape.stride
+    most = min(most, (len(buffer) - start) // stride)
+    if most == 0:
+        return None
+    words: UInt64s = np.ndarray((most,), "<u8", buffer, start, (stride,)).copy()
+    kind = _VALUE_WORDS[shape.value_at - shape.length_at]
+    lengths = np.ndarray((most,), kind, buffer, start + shape.length_at, (stride,))
+    headers = np.ndarray((most,), "u1", buffer, start + stride - 1, (stride,))
+    apart = words ^ words[0]
+    differs = (apart & np.uint64(shape.mask)) != 0
+    differs |= lengths != lengths[0]
+    differs |= headers != 0
+    if differs.any():
+        most = int(differs.argmax())
+        words, apart = words[:most], apart[:most]
+    return Run(
+        start,
+        stride,
+        most,
+        shape.key_at,
+        shape.key_size,
+        shape.value_at,
+        shape.value_size,
+        _elapsed(words, apart, shape),
+        _deltas(words, index, shape),
+        index,
+    )
+
+
+def _elapsed(words: UInt64s, apart: UInt64s, shape: _Shape) -> Int64s | int:
+    at, width = shape.time_at, shape.time_width
+    if not (apart & np.uint64((1 << 8 * width) - 1 << 8 * at)).any():
+        return int(_zigzag(words[:1], at, width)[0])
+    if width == 1:
+        return _ONE_BYTE.take(words >> np.uint64(8 * at) & np.uint64(0x7F))
+    return _zigzag(words, at, width)
+
+
+def _deltas(words: UInt64s, index: int, shape: _Shape) -> Int64s | None:
+    at, width = shape.offset_at, shape.offset_width
+    end = index + len(words)
+    if width <= 3 and end <= 1 << 16:
+        wanted = consecutive_varints(max(8192, 1 << (end - 1).bit_length()))[0][index:end]
+        if not ((words >> np.uint64(8 * at) ^ wanted) & np.uint64((1 << 8 * width) - 1)).any():
+            return None
+    return _zigzag(words, at, width)
+
+
+def _zigzag(words: UInt64s, at: int, width: int) -> Int64s:
+    raw = words >> np.uint64(8 * at) & np.uint64(0x7F)
+    for byte in range(1, width):
+        raw |= (words >> np.uint64(8 * (at + byte)) & np.uint64(0x7F)) << np.uint64(7 * byte)
+    return (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
+
+
+def _plausible(run: Run, header: BatchHeader) -> bool:
+    """Whether offsets and timestamps are ones that a batch with this header can have."""
+    if run.deltas is None:
+        low, high = run.first, run.first + run.number - 1
+    else:
+        low, high = int(run.deltas.min()), int(run.deltas.max())
+    if low < 0 or high > header.last_offset_delta:
+        return False
+    if isinstance(run.elapsed, int):
+        first = last = run.elapsed
+    else:
+        first, last = int(run.elapsed.min()), int(run.elapsed.max())
+    return header.base_timestamp + first >= -_INT64 and header.base_timestamp + last < _INT64
+
+
+@lru_cache(maxsize=4)
+def consecutive_varints(count: int) -> tuple[UInt64s, UInt64s, UInt64s]:
+    """The varints of 0, 1 ... below `count` (at most 2^20) as words, with the mask and the bits of each."""
+    raw = np.arange(count, dtype=np.uint64) << np.uint64(1)
+    low, middle, high = (raw >> np.uint64(shift) & np.uint64(0x7F) for shift in (0, 7, 14))
+    two, three = (raw > 0x7F).astype(np.uint64), (raw > 0x3FFF).astype(np.uint64)
+    words = (
+        low | middle << np.uint64(8) | high << np.uint64(16) | two << np.uint64(7) | three << np.uint64(15)
+    )
+    bits = (two + three + np.uint64(1)) << np.uint64(3)
+    return words, (np.uint64(1) << bits) - np.uint64(1), bits
