@@ -10,7 +10,16 @@ from random import Random
 from kclient.config import ClientConfig
 from kclient.errors import ConfigurationError
 from kclient.net.dial import DialSettings
-from kclient.net.sasl import Authenticator, Plain, Scram
+from kclient.net.sasl import (
+    Authenticator,
+    ClientCredentials,
+    Gssapi,
+    OAuthBearer,
+    Plain,
+    Scram,
+    TokenCallback,
+    TokenProvider,
+)
 from kclient.net.tls import make_context
 from kclient.types import Secret
 
@@ -56,12 +65,40 @@ def _tls(config: ClientConfig) -> ssl.SSLContext:
 
 
 def _authenticator(config: ClientConfig) -> Authenticator:
-    mechanism = config.sasl_mechanism
-    if mechanism == "PLAIN":
-        return Plain(*_username_and_password(config))
-    if mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-        return Scram(mechanism, *_username_and_password(config))
-    raise ConfigurationError(f"sasl_mechanism={mechanism} is not supported yet")
+    match config.sasl_mechanism:
+        case "PLAIN":
+            return Plain(*_username_and_password(config))
+        case "SCRAM-SHA-256" | "SCRAM-SHA-512" as mechanism:
+            return Scram(mechanism, *_username_and_password(config))
+        case "GSSAPI":
+            return Gssapi(config.sasl_kerberos_service_name, domain_name=config.sasl_kerberos_domain_name)
+        case _:
+            return OAuthBearer(_token_source(config))
+
+
+def _token_source(config: ClientConfig) -> TokenCallback | TokenProvider:
+    provider, url = config.sasl_oauth_token_provider, config.sasl_oauthbearer_token_endpoint_url
+    if (provider is None) == (url is None):
+        raise ConfigurationError(
+            "sasl_mechanism=OAUTHBEARER needs one of sasl_oauth_token_provider (a callable, returns a token) "
+            "and sasl_oauthbearer_token_endpoint_url (an OpenID provider's token endpoint)"
+        )
+    if url is None:
+        return provider  # type: ignore[no-any-return]
+    client_id, secret = config.sasl_oauthbearer_client_id, _secret(config.sasl_oauthbearer_client_secret)
+    if not client_id or secret is None:
+        raise ConfigurationError(
+            "sasl_oauthbearer_token_endpoint_url needs sasl_oauthbearer_client_id and "
+            "sasl_oauthbearer_client_secret"
+        )
+    return ClientCredentials(
+        url,
+        client_id,
+        secret,
+        scope=config.sasl_oauthbearer_scope,
+        allow_http=config.sasl_oauthbearer_allow_http,
+        cafile=config.ssl_cafile,
+    )
 
 
 def _username_and_password(config: ClientConfig) -> tuple[str, Secret]:
