@@ -122,7 +122,11 @@ class Connection(asyncio.BufferedProtocol):
             done(self._lost())
             return
         if version is None:
-            version = self.version_for(type(request))
+            try:
+                version = self.version_for(type(request))
+            except KafkaError as error:
+                done(error)
+                return
         entry = InFlight(request, version, deadline, done)
         if self._gates and not past_gate:
             self._held.append(entry)
@@ -252,13 +256,15 @@ class Connection(asyncio.BufferedProtocol):
         received = correlation_id_of(frame)
         if received != expected:
             raise ProtocolError(f"{self.name} answered request {received} where {expected} was the next")
-        self._in_flight.popleft()
         self.last_used = self._loop.time()
         try:
             response = decode_response(frame, type(entry.request), entry.version)
         except ProtocolError as error:
+            self._in_flight.popleft()
             entry.done(error)
             raise
+        # Taken off only now: were the decoder itself defective, closing must still find the request.
+        self._in_flight.popleft()
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self._throttle(throttle_ms / 1000)
