@@ -84,10 +84,13 @@ async def _connect(
     loop: asyncio.AbstractEventLoop, endpoint: Endpoint, settings: DialSettings, deadline: Deadline
 ) -> Connection:
     """Try every address of the name in turn (KIP-302); each gets its share of the time."""
+    if not 0 < endpoint.port < 65536:  # as a broker may advertise it; the resolver would cut it to 16 bits
+        raise KafkaConnectionError(f"cannot connect to {endpoint}: there is no such port")
     try:
         found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise KafkaConnectionError(f"cannot resolve {endpoint.host!r}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: no name that could be asked for, such as "a..b"
+        why = getattr(error, "strerror", None) or error
+        raise KafkaConnectionError(f"cannot resolve {endpoint.host!r}: {why}") from error
     addresses = list(dict.fromkeys(address[4][:2] for address in found))
     failure: KafkaError = KafkaConnectionError(f"{endpoint.host!r} resolves to no address")
     for left, (host, port) in zip(range(len(addresses), 0, -1), addresses, strict=True):
