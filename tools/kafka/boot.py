@@ -41,7 +41,7 @@ class Boot:
         self._layout = layout
         self._security = security
         self._zookeeper: ServerProcess | None = None
-        self._nodes = [Node(number, layout.ports[number - 1]) for number in layout.node_ids]
+        self._nodes = [Node(n, layout.ports[n - 1], layout.data_directory(n)) for n in layout.node_ids]
 
     def start(self, timeout: float) -> list[Node]:
         """Every broker, answering and known to every other."""
@@ -70,6 +70,10 @@ class Boot:
         if node.process is None or not node.process.is_running():
             raise RuntimeError(f"{node!r} is not running")
         return node.process
+
+    def process_ids(self) -> list[int]:
+        servers = [*(node.process for node in self._nodes), self._zookeeper]
+        return [server.pid for server in servers if server is not None and server.is_running()]
 
     def stop(self, grace: float) -> None:
         """SIGTERM to all brokers, SIGKILL to those still there after `grace` seconds; ZooKeeper last."""
@@ -131,7 +135,7 @@ class Boot:
             raise BrokerError(f"{error}; {process.log_tail()}") from error
 
     def _format_storage(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        cluster_id = _new_cluster_id()
         main = commands.resolve("storage", self._jar_set.directory)
         scram: list[str] = []
         for user, password in self._scram_users().items():
@@ -173,6 +177,14 @@ class Boot:
 
     def _scram_users(self) -> Mapping[str, str]:
         return {} if self._security is None else self._security.scram_users()
+
+
+def _new_cluster_id() -> str:
+    """Sixteen random bytes as Kafka writes them; a leading dash would be taken for an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text
 
 
 def _ask_zookeeper(port: int, word: bytes) -> str:

@@ -169,6 +169,10 @@ class KafkaCluster:
             self.shut_down(node, timeout)
         self._started().start_again(node, timeout)
 
+    def process_ids(self) -> list[int]:
+        """Every process of the cluster that runs now, ZooKeeper included."""
+        return self._started().process_ids()
+
     # Addresses and topics
 
     def bootstrap(self, listener: str = PLAINTEXT) -> str:
@@ -225,6 +229,11 @@ class KafkaCluster:
         view = self._view(topic)
         found = view.partitions.get(partition) if view is not None else None
         return frozenset(found.in_sync) if found is not None else frozenset()
+
+    def segment(self, topic: str, partition: int = 0, node: Node | int = 1) -> Path:
+        """The newest log segment of a partition on one broker's disk."""
+        self._started()
+        return max((self.node(node).data / f"{topic}-{partition}").glob("*.log"))
 
     # Java
 

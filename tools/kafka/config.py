@@ -65,8 +65,8 @@ def server_properties(layout: Layout, node_id: int) -> dict[str, str]:
         "inter.broker.listener.name": PLAINTEXT,
         "log.dirs": str(layout.data_directory(node_id)),
         "broker.rack": f"rack{node_id}",
-        **_replication(layout),
-        **_small_and_quick(),
+        **replication(layout.version, len(layout.ports)),
+        **small_and_quick(),
     }
     if layout.zookeeper_port is None:
         protocols[CONTROLLER] = "PLAINTEXT"
@@ -114,8 +114,9 @@ def _advertised(listener: Listener, ports: Mapping[str, int], node_id: int) -> i
     return listener.advertised_ports[node_id - 1]
 
 
-def _replication(layout: Layout) -> dict[str, str]:
-    factor = min(3, len(layout.ports))
+def replication(version: KafkaVersion, nodes: int) -> dict[str, str]:
+    """As many replicas as there are brokers, up to three, with one allowed to be missing."""
+    factor = min(3, nodes)
     in_sync = max(1, factor - 1)
     properties = {
         "default.replication.factor": factor,
@@ -126,7 +127,7 @@ def _replication(layout: Layout) -> dict[str, str]:
         "transaction.state.log.min.isr": in_sync,
         "transaction.state.log.num.partitions": 3,
     }
-    if layout.version.has_share_coordinator:
+    if version.has_share_coordinator:
         properties |= {
             "share.coordinator.state.topic.replication.factor": factor,
             "share.coordinator.state.topic.min.isr": in_sync,
@@ -135,7 +136,8 @@ def _replication(layout: Layout) -> dict[str, str]:
     return {key: str(value) for key, value in properties.items()}
 
 
-def _small_and_quick() -> dict[str, str]:
+def small_and_quick() -> dict[str, str]:
+    """For brokers that live for seconds on a machine with other work."""
     return {
         "group.initial.rebalance.delay.ms": "0",
         "num.network.threads": "2",

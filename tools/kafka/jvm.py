@@ -93,9 +93,7 @@ class CommandRunner:
         stdin: str | bytes = b"",
         timeout: float = 60,
     ) -> Output:
-        """Run a main class (or a `.java` file) until it ends; CommandError when it fails or runs out of
-        time.
-        """
+        """Run a main class (or a `.java` file) to its end; CommandError when it fails or takes too long."""
         stem = self._directory / f"{next(_counter):03}-{Path(main).stem if main.endswith('.java') else main}"
         out, err = stem.with_name(stem.name + ".out"), stem.with_name(stem.name + ".err")
         command = [self._java.program, *COMMAND_FLAGS, "-cp", self._class_path, main, *args]

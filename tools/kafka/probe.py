@@ -25,6 +25,7 @@ class Partition:
 class Metadata:
     """What one broker believes about the cluster."""
 
+    cluster_id: str | None
     brokers: frozenset[int]
     controller: int
     partitions: Mapping[int, Partition]
@@ -99,7 +100,7 @@ def _parse_metadata(reader: _Reader) -> Metadata:
         reader.string()  # host
         reader.number("i")  # port
         reader.string()  # rack
-    reader.string()  # cluster id
+    cluster_id = reader.string()
     controller = reader.number("i")
     partitions: dict[int, Partition] = {}
     for _ in range(reader.number("i")):
@@ -110,7 +111,7 @@ def _parse_metadata(reader: _Reader) -> Metadata:
             reader.number("h")  # error of the partition
             index = reader.number("i")
             partitions[index] = Partition(reader.number("i"), reader.numbers(), reader.numbers())
-    return Metadata(frozenset(brokers), controller, partitions)
+    return Metadata(cluster_id, frozenset(brokers), controller, partitions)
 
 
 def create_topic(

@@ -133,6 +133,21 @@ class Security:
             properties |= self._sasl_client(listener, chosen, user, password or USERS.get(user, ""))
         return properties
 
+    def describe(self) -> list[tuple[str, str]]:
+        """Identities and files, for people."""
+        files = self.certificates
+        rows = [("users (SASL)", " ".join(f"{name}:{password}" for name, password in USERS.items()))]
+        rows += [("SASL mechanisms", " ".join(MECHANISMS))]
+        rows += [
+            ("certificate authority", str(files.ca)),
+            ("client certificate", str(files.client_certificate)),
+        ]
+        rows += [("client key", str(files.client_key))]
+        rows += [("client key, encrypted", f"{files.client_key_encrypted} (password {files.password})")]
+        if self._token_server is not None:
+            rows += [("token endpoint (OIDC)", self._token_server.url)]
+        return rows
+
     def _sasl_client(self, listener: str, mechanism: str, user: str, password: str) -> dict[str, str]:
         if listener == "OIDC":
             return {
