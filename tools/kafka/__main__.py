@@ -1,0 +1,7 @@
+"""`python -m tools.kafka`."""
+
+import sys
+
+from tools.kafka.cli import main
+
+sys.exit(main())
