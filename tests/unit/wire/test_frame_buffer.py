@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
 
 import pytest
 from hypothesis import given, settings
@@ -23,16 +24,12 @@ def framed(*payloads: bytes) -> bytes:
 def feed(buffer: FrameBuffer, stream: bytes, reads: Iterable[int]) -> Iterator[bytes | memoryview]:
     """Pass the stream as a socket would: each read takes what there is, what it asked and what fits."""
     position = 0
-    for wanted in reads:
+    for wanted in chain(reads, repeat(len(stream))):
+        if position == len(stream):
+            return
         target = buffer.writable()
         assert len(target) > 0
         piece = stream[position : position + min(wanted, len(target))]
-        target[: len(piece)] = piece
-        position += len(piece)
-        yield from buffer.written(len(piece))
-    while position < len(stream):
-        target = buffer.writable()
-        piece = stream[position : position + len(target)]
         target[: len(piece)] = piece
         position += len(piece)
         yield from buffer.written(len(piece))
