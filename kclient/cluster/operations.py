@@ -18,6 +18,7 @@ from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.routes import AnyBroker, Controller, Coordinator, Leader, Node, Route
 from kclient.errors import (
+    BrokerNotAvailableError,
     CoordinatorNotAvailableError,
     KafkaConnectionError,
     KafkaError,
@@ -27,12 +28,15 @@ from kclient.errors import (
     NotCoordinatorError,
     ProtocolError,
     UnknownTopicOrPartitionError,
+    error_for,
 )
 from kclient.types import TopicPartition
 from kclient.wire.message import Request, Response
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+
+_UNKNOWN_TOPIC_ATTEMPTS = 4
 
 
 class Operation(ABC, Generic[K, T]):
@@ -70,7 +74,7 @@ async def run(
         round_ = await _one_round(cluster, operation, pending, deadline)
         pending = []
         for key, outcome in round_.items():
-            if isinstance(outcome, KafkaError) and outcome.retriable:
+            if isinstance(outcome, KafkaError) and _worth_another(outcome, backoff.attempts + 1):
                 _learn(cluster, operation.route(key), outcome)
                 pending.append(key)
             outcomes[key] = outcome
@@ -147,7 +151,7 @@ async def _node_of(cluster: Cluster, route: Route, deadline: Deadline) -> int | 
             case AnyBroker():
                 return None
             case Node(node_id):
-                return node_id
+                return await _present(cluster, node_id, deadline)
             case Controller():
                 return await _controller(cluster, deadline)
             case Leader(partition):
@@ -156,6 +160,16 @@ async def _node_of(cluster: Cluster, route: Route, deadline: Deadline) -> int | 
                 return await cluster.coordinators.node(route, deadline)
     except KafkaError as error:
         return error
+
+
+async def _present(cluster: Cluster, node_id: int, deadline: Deadline) -> int:
+    """The node, if it is in the cluster: one that has left may never come back."""
+    if node_id not in cluster.metadata.snapshot.brokers:
+        snapshot = await cluster.metadata.refreshed(deadline)
+        if node_id not in snapshot.brokers:
+            known = ", ".join(map(str, sorted(snapshot.brokers)))
+            raise BrokerNotAvailableError(about=f"broker {node_id}; the cluster has {known}")
+    return node_id
 
 
 async def _controller(cluster: Cluster, deadline: Deadline) -> int:
@@ -168,17 +182,35 @@ async def _controller(cluster: Cluster, deadline: Deadline) -> int:
 
 
 async def _leader(cluster: Cluster, partition: TopicPartition, deadline: Deadline) -> int:
-    topic = await cluster.metadata.topic(partition.topic, deadline)
-    if partition.partition not in topic.partitions:
-        raise UnknownTopicOrPartitionError(
-            f"topic {topic.name} has {len(topic.partitions)} partitions, none of number {partition.partition}"
+    """One look at the metadata, fetched anew if it lacks the topic; `run` decides about another."""
+    name, number = partition
+    cluster.metadata.follow([name])
+    snapshot = cluster.metadata.snapshot
+    if name not in snapshot.topics:
+        snapshot = await cluster.metadata.refreshed(deadline)
+    about = f"topic {name}, partition {number}"
+    topic = snapshot.topics.get(name)
+    if topic is None:
+        raise error_for(snapshot.errors.get(name, 0), about=about) or UnknownTopicOrPartitionError(
+            about=about
         )
-    leader = cluster.metadata.snapshot.leader(partition)
+    if number not in topic.partitions:
+        raise UnknownTopicOrPartitionError(about=about)
+    leader = snapshot.leader(partition)
     if leader is None:
-        raise LeaderNotAvailableError(
-            f"partition {partition.partition} of topic {topic.name} has no leader now"
-        )
+        raise LeaderNotAvailableError(about=about)
     return leader
+
+
+def _worth_another(error: KafkaError, attempts: int) -> bool:
+    """Whether to try again after so many attempts.
+
+    A broker that has not heard of a new topic yet and one that is asked about no topic at all say the same;
+    the caller shall not wait for the whole deadline to learn that a name was misspelt.
+    """
+    if isinstance(error, UnknownTopicOrPartitionError):
+        return attempts < _UNKNOWN_TOPIC_ATTEMPTS
+    return error.retriable
 
 
 def _learn(cluster: Cluster, route: Route, error: KafkaError) -> None:
