@@ -14,7 +14,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from kclient.errors import ClientClosedError
@@ -29,6 +29,10 @@ class LoopThread:
         self._name = name
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
+        self._ending = False
+        # Between `call` and `stop`: a call let in before the end has its task on the loop by then, to be
+        # cancelled with the others; without the lock it could come to a loop that runs no more, and wait on.
+        self._gate = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -54,21 +58,43 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError(f"a blocking call of {self._name} on its own loop thread would never end")
-        if not self._thread.is_alive():
-            work.close()
-            raise ClientClosedError(f"{self._name} is closed")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._gate:
+            if self._ending:
+                work.close()
+                raise ClientClosedError(f"{self._name} is closed")
+            future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError as error:
+            if self._ending:
+                raise ClientClosedError(f"{self._name} was closed during the call") from error
+            raise
         except BaseException:
             future.cancel()
             raise
 
     def stop(self) -> None:
         """End the loop and wait for the thread. Does nothing in a forked child, whose thread never was."""
-        if self._pid == os.getpid() and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        if not self.running:
+            return
+        with self._gate:
+            if not self._ending:
+                self._ending = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def finish(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run a last coroutine and end, without waiting: for finalizers, which run on whichever thread."""
+
+        async def finish() -> None:
+            try:
+                await work
+            finally:
+                self._loop.stop()
+
+        with self._gate:
+            self._ending = True
+            asyncio.run_coroutine_threadsafe(finish(), self._loop)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
