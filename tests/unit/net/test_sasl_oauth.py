@@ -174,7 +174,7 @@ def test_a_refused_token_stays_refused_whatever_the_broker_says_next(again: byte
 
 @pytest.mark.parametrize(
     "answer",
-    [b"\x00", b"\xff\xfe", b"[" * 100_000, b"[1]", b"{}", b'{"status":7}', b"{" + b" " * 100_000, b'"text"'],
+    [b"\x00", b"\xff\xfe", b"[" * 60_000, b"[1]", b"{}", b'{"status":7}', b"{" + b" " * 100_000, b'"text"'],
 )
 def test_an_answer_that_makes_no_sense_is_a_refusal(answer: bytes) -> None:
     talk, _ = _start(OAuthBearer(lambda: _TOKEN))
