@@ -1,4 +1,4 @@
-"""The parts of `tools.kafka` that need no broker: versions, configuration, fetching, the source of brokers."""
+"""The parts of `tools.kafka` that need no broker: versions, configuration, fetching, sources of brokers."""
 
 from __future__ import annotations
 
