@@ -19,6 +19,14 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class OffsetAndMetadata(NamedTuple):
+    """What a group has committed for a partition: the offset to read next, with a text of its own."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
 class TimestampType(IntEnum):
     """Who stamped a record: the producer, or the broker when it appended it."""
 
