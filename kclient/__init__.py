@@ -1,1 +1,56 @@
-"""kclient: a Kafka client SDK in pure Python."""
+"""kclient: a Kafka client SDK in pure Python.
+
+The names below are imported when they are first used, so that `import kclient` costs next to nothing. What the
+admin verbs take and give is in `kclient.admin`, every exception in `kclient.errors`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kclient import admin, errors
+    from kclient.admin import Admin, AsyncAdmin
+    from kclient.errors import KafkaError
+    from kclient.types import Header, OffsetAndMetadata, Record, Secret, TimestampType, TopicPartition
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "Header",
+    "KafkaError",
+    "OffsetAndMetadata",
+    "Record",
+    "Secret",
+    "TimestampType",
+    "TopicPartition",
+    "admin",
+    "errors",
+]
+
+_HOMES = {
+    "Admin": "kclient.admin",
+    "AsyncAdmin": "kclient.admin",
+    "Header": "kclient.types",
+    "KafkaError": "kclient.errors",
+    "OffsetAndMetadata": "kclient.types",
+    "Record": "kclient.types",
+    "Secret": "kclient.types",
+    "TimestampType": "kclient.types",
+    "TopicPartition": "kclient.types",
+}
+_MODULES = ("admin", "errors")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"kclient.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kclient' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
