@@ -70,6 +70,7 @@ class ClientConfig:
 
     ssl_context: ssl.SSLContext | None = option(None)
     ssl_cafile: str | None = option(None, kafka="ssl.truststore.location")
+    ssl_capath: str | None = option(None)
     ssl_cadata: str | None = option(None, kafka="ssl.truststore.certificates")
     ssl_certfile: str | None = option(None, kafka="ssl.keystore.location")
     ssl_certdata: str | None = option(None, kafka="ssl.keystore.certificate.chain")
@@ -81,6 +82,10 @@ class ClientConfig:
     sasl_mechanism: str | None = option(None, choices=SASL_MECHANISMS)
     sasl_plain_username: str | None = option(None, kafka="sasl.username")
     sasl_plain_password: str | Secret | None = option(None, kafka="sasl.password")
+    # The user is a delegation token's id and the password its HMAC.
+    sasl_delegation_token: bool = option(False)
+    # Kafka salts passwords as they are; other brokers may follow RFC 5802 and prepare them.
+    sasl_scram_saslprep: bool = option(False)
     sasl_kerberos_service_name: str = option("kafka")
     sasl_kerberos_domain_name: str | None = option(None)
     sasl_oauth_token_provider: Any = option(None)
@@ -88,6 +93,8 @@ class ClientConfig:
     sasl_oauthbearer_client_id: str | None = option(None)
     sasl_oauthbearer_client_secret: str | Secret | None = option(None)
     sasl_oauthbearer_scope: str | None = option(None)
+    sasl_oauthbearer_audience: str | None = option(None)
+    sasl_oauthbearer_extensions: Mapping[str, str] | None = option(None)
     sasl_oauthbearer_allow_http: bool = option(False)
 
     # A broker that has not answered by then is taken for dead: the connection is closed.

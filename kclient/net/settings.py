@@ -54,6 +54,7 @@ def _tls(config: ClientConfig) -> ssl.SSLContext:
     return make_context(
         context=config.ssl_context,
         cafile=config.ssl_cafile,
+        capath=config.ssl_capath,
         cadata=config.ssl_cadata,
         certfile=config.ssl_certfile,
         certdata=config.ssl_certdata,
@@ -69,11 +70,16 @@ def _authenticator(config: ClientConfig) -> Authenticator:
         case "PLAIN":
             return Plain(*_username_and_password(config))
         case "SCRAM-SHA-256" | "SCRAM-SHA-512" as mechanism:
-            return Scram(mechanism, *_username_and_password(config))
+            return Scram(
+                mechanism,
+                *_username_and_password(config),
+                delegation_token=config.sasl_delegation_token,
+                saslprep=config.sasl_scram_saslprep,
+            )
         case "GSSAPI":
             return Gssapi(config.sasl_kerberos_service_name, domain_name=config.sasl_kerberos_domain_name)
         case _:
-            return OAuthBearer(_token_source(config))
+            return OAuthBearer(_token_source(config), extensions=config.sasl_oauthbearer_extensions)
 
 
 def _token_source(config: ClientConfig) -> TokenCallback | TokenProvider:
@@ -96,6 +102,7 @@ def _token_source(config: ClientConfig) -> TokenCallback | TokenProvider:
         client_id,
         secret,
         scope=config.sasl_oauthbearer_scope,
+        audience=config.sasl_oauthbearer_audience,
         allow_http=config.sasl_oauthbearer_allow_http,
         cafile=config.ssl_cafile,
     )

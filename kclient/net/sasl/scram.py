@@ -35,8 +35,8 @@ _KEPT_KEYS = 4
 class Scram:
     """Authenticates with user and password, or with a delegation token: its id and its HMAC in base64.
 
-    Kafka's own tools salt passwords as they are, without SASLprep. It makes no difference to most; a password
-    that it would change (letters of full width, say) and that those tools stored needs `saslprep=False`.
+    Kafka salts passwords as they are. RFC 5802 wants them prepared first, which `saslprep` does, for brokers
+    that follow it; it changes few passwords, such as those with letters of full width.
     """
 
     def __init__(  # noqa: PLR0913 - credentials, and how to use them
@@ -46,7 +46,7 @@ class Scram:
         password: Secret,
         *,
         delegation_token: bool = False,
-        saslprep: bool = True,
+        saslprep: bool = False,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
         if mechanism not in _HASHES:
@@ -79,7 +79,7 @@ class Scram:
         except AuthenticationError as refusal:
             if self._password_changed:
                 raise AuthenticationError(
-                    f"{refusal} (SASLprep changes this password: if Kafka's own tools set it, turn that off)"
+                    f"{refusal} (SASLprep changes this password; Kafka itself does not: sasl_scram_saslprep=False)"
                 ) from refusal
             raise
         if not hmac.compare_digest(_read_signature(answer), keys.server_signature(said)):

@@ -118,14 +118,14 @@ def test_a_delegation_token_is_announced_as_one() -> None:
     assert _log_in(_scram(delegation_token=True), Server("pencil")).done
 
 
-def test_the_password_is_prepared_unless_that_is_turned_off() -> None:
-    assert _log_in(_scram(password="pen\u00adcil"), Server("pencil")).done
-    assert _log_in(_scram(password="\uff50encil", saslprep=False), Server("\uff50encil")).done
+def test_the_password_is_prepared_only_where_that_is_asked_for() -> None:
+    assert _log_in(_scram(password="pen\u00adcil", saslprep=True), Server("pencil")).done
+    assert _log_in(_scram(password="\uff50encil"), Server("\uff50encil")).done
 
 
 def test_a_refused_password_that_preparation_changed_gets_a_hint() -> None:
     for password, hinted in (("\uff50encil", True), ("pencil", False)):
-        talk = _talk(_scram(password=password))
+        talk = _talk(_scram(password=password, saslprep=True))
         talk.answer(Server("pencil").challenge(talk.start()))
         error = talk.refused(SaslAuthenticationFailedError("no"))
         assert isinstance(error, AuthenticationError)
@@ -135,7 +135,7 @@ def test_a_refused_password_that_preparation_changed_gets_a_hint() -> None:
 @pytest.mark.parametrize("password", ["", "bell\u0007", "\u00ad", "half\ud800"])
 def test_a_password_that_cannot_be_used_is_a_configuration_error(password: str) -> None:
     with pytest.raises(ConfigurationError, match="password for SCRAM"):
-        _scram(password=password)
+        _scram(password=password, saslprep=True)
 
 
 def test_an_unknown_mechanism_is_a_configuration_error() -> None:

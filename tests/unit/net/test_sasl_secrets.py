@@ -105,7 +105,7 @@ _SCENARIOS: dict[str, Scenario] = {
     "scram refused": lambda _: _talk(_scram(), _CHALLENGE, refused=True),
     "scram forged": lambda _: _talk(_scram(), _CHALLENGE, b"v=AAAA"),
     "scram garbage": lambda _: _talk(_scram(), b"\xff"),
-    "scram unprepared": lambda _: Scram("SCRAM-SHA-512", "alice", Secret(f"{_PLANTED}\x07")),
+    "scram unprepared": lambda _: Scram("SCRAM-SHA-512", "alice", Secret(f"{_PLANTED}\x07"), saslprep=True),
     "scram surrogate": lambda _: Scram("SCRAM-SHA-512", "alice", Secret(f"{_PLANTED}\ud800")),
     "oauth": lambda _: (_talk(OAuthBearer(lambda: _TOKEN), b""), Token(Secret(_TOKEN), 9, {"a": _PLANTED})),
     "oauth refused": lambda _: _talk(OAuthBearer(lambda: _TOKEN), refused=True),
