@@ -79,7 +79,7 @@ class Scram:
         except AuthenticationError as refusal:
             if self._password_changed:
                 raise AuthenticationError(
-                    f"{refusal} (SASLprep changes this password; Kafka itself does not: sasl_scram_saslprep=False)"
+                    f"{refusal} (SASLprep changes this password, Kafka does not: sasl_scram_saslprep=False)"
                 ) from refusal
             raise
         if not hmac.compare_digest(_read_signature(answer), keys.server_signature(said)):
