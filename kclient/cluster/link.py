@@ -6,13 +6,16 @@ Keyed by address and not by node: a broker that moves gets a new link, two names
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 
 from kclient.clock import Deadline
 from kclient.cluster.retry import Backoff
 from kclient.config import Endpoint
-from kclient.errors import ClientClosedError, KafkaError
+from kclient.errors import ClientClosedError, KafkaConnectionError, KafkaError
 from kclient.net.connection import Connection
 from kclient.net.dial import DialSettings, dial
+
+_IDLE_STEP = 1.0
 
 
 class Link:
@@ -56,17 +59,24 @@ class Link:
             return self.connection
         if self._closed:
             raise ClientClosedError(f"the client of {self.endpoint} is closed")
-        if self._dialling is None:
-            self._dialling = self._loop.create_task(self._dial(), name=f"dial {self.endpoint}")
-            self._dialling.add_done_callback(self._dialled)
-        try:
-            async with asyncio.timeout_at(deadline.at):
-                # Shielded: the attempt belongs to everyone who waits for it, one of them may be cancelled.
-                return await asyncio.shield(self._dialling)
-        except KafkaError:
-            raise
-        except TimeoutError:
+        dialling = self._dialling
+        if dialling is None:
+            dialling = self._loop.create_task(self._dial(), name=f"dial {self.endpoint}")
+            dialling.add_done_callback(self._dialled)
+            self._dialling = dialling
+        # Watched, not awaited: the attempt belongs to everyone who waits for it. A caller that is cancelled
+        # must not end it, and an attempt that is given up must not look to its callers as if they were.
+        await asyncio.wait([dialling], timeout=deadline.remaining(self._loop))
+        if not dialling.done():
             raise deadline.expired(f"connecting to {self.endpoint}") from self.last_error
+        if dialling.cancelled():
+            raise KafkaConnectionError(
+                f"connecting to {self.endpoint} was given up: it left the cluster, or the client was closed"
+            )
+        error = dialling.exception()
+        if isinstance(error, KafkaError):
+            raise copy(error)  # a traceback belongs to one caller
+        return dialling.result()
 
     def retire(self) -> None:
         """Close at once; requests in flight fail."""
@@ -103,26 +113,38 @@ class Link:
         if error is None:
             self._backoff.reset()
             self.connection = task.result()
-            self.connection.on_close(self._lost)
-            self._watch_idleness()
+            self._dialled_connection(self.connection)
         else:
             self._not_before = self._loop.time() + self._backoff.next()
             if isinstance(error, KafkaError):
                 self.last_error = error
 
+    def _dialled_connection(self, connection: Connection) -> None:
+        """Take over a connection, which may have ended, or be unwanted, since the attempt succeeded."""
+        if connection.closed:
+            self._lost()
+            return
+        connection.on_close(self._lost)
+        self._watch_idleness()
+        if self._closed:
+            self.retire()
+
     def _lost(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         if self.connection is not None:
             self.last_error = self.connection.error
         self._not_before = self._loop.time() + self._backoff.next()
 
     def _watch_idleness(self) -> None:
+        if self._max_idle is not None and self.connection is not None:
+            due = max(self.connection.last_used + self._max_idle, self._loop.time() + _IDLE_STEP)
+            self._idle_timer = self._loop.call_at(due, self._check_idleness, self._max_idle, self.connection)
+
+    def _check_idleness(self, max_idle: float, connection: Connection) -> None:
         """Close a connection that nobody uses before the broker does it in the middle of a request."""
-        connection = self.connection
-        if self._max_idle is None or connection is None or connection.closed:
+        if connection.pending or self._loop.time() < connection.last_used + max_idle:
+            self._watch_idleness()
             return
-        due = connection.last_used + self._max_idle
-        if due <= self._loop.time() and not connection.pending:
-            connection.close()
-            self._not_before, self.last_error = 0.0, None  # our own doing, no failure
-            return
-        self._idle_timer = self._loop.call_at(max(due, self._loop.time() + 1), self._watch_idleness)
+        connection.close()
+        self._not_before, self.last_error = 0.0, None  # our own doing, no failure
