@@ -125,7 +125,8 @@ def test_tools_get_the_address_in_the_words_of_their_version() -> None:
         "a:1",
         "--list",
     ]
-    assert commands.with_bootstrap("console-producer", [], "a:1", oldest) == ["--broker-list", "a:1"]
+    for renamed in ("console-producer", "verifiable-producer", "verifiable-consumer"):
+        assert commands.with_bootstrap(renamed, [], "a:1", oldest) == ["--broker-list", "a:1"]
     assert commands.with_bootstrap("topics", ["--bootstrap-server", "b:2"], "a:1", NEW)[1] == "b:2"
     assert commands.with_bootstrap("dump-log", ["--files", "x"], "a:1", NEW) == ["--files", "x"]
     assert commands.with_bootstrap("my.own.Main", ["x"], "a:1", NEW) == ["x"]
@@ -263,7 +264,7 @@ def test_a_session_starts_one_broker_per_version_and_stops_it() -> None:
         return opened[-1][0]
 
     machine = Machine(java=None, maven=False, docker=DOCKER)
-    pool = BrokerPool(machine, required=False, open_broker=open_fake)
+    pool = BrokerPool(lambda: machine, required=False, open_broker=open_fake)
     assert pool.broker("4.3.1") is pool.broker("4.3.1")
     assert [source for _, source in opened] == [Source.CONTAINER]
     with pytest.raises(pytest.skip.Exception, match="needs Java and Maven"):
@@ -278,7 +279,7 @@ def test_a_session_starts_one_broker_per_version_and_stops_it() -> None:
 def test_without_any_source_a_test_is_skipped_or_fails_when_kafka_is_required(
     required: bool, outcome: type[BaseException]
 ) -> None:
-    pool = BrokerPool(Machine(java=None, maven=False), required=required)
+    pool = BrokerPool(lambda: Machine(java=None, maven=False), required=required)
     with pytest.raises(outcome, match="`java` was not found"):
         pool.broker("4.3.1")
     assert len(pool.refusals) == 1

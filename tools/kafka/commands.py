@@ -22,7 +22,7 @@ _TOOLS: dict[str, tuple[str, str | None]] = {
     "verifiable-consumer": ("VerifiableConsumer", "--bootstrap-server"),
     "verifiable-producer": ("VerifiableProducer", "--bootstrap-server"),
 }
-_PRODUCING = ("ConsoleProducer", "VerifiableProducer")
+_ONCE_BROKER_LIST = ("ConsoleProducer", "VerifiableProducer", "VerifiableConsumer")
 # Tools moved from the Scala packages (last two) to the Java ones, a few with every release: take what the
 # jars hold.
 _PACKAGES = (
@@ -55,7 +55,7 @@ def with_bootstrap(name: str, args: Sequence[str], bootstrap: str, version: Kafk
     simple, option = _TOOLS.get(name, (name, None))
     if option is None or any(arg in ("--bootstrap-server", "--broker-list", "--zookeeper") for arg in args):
         return list(args)
-    if simple in _PRODUCING and not version.tools_take_bootstrap_server:
+    if simple in _ONCE_BROKER_LIST and not version.tools_take_bootstrap_server:
         option = "--broker-list"
     return [option, bootstrap, *args]
 

@@ -13,6 +13,7 @@ broker can be had the test is skipped and the summary says so once; `KCLIENT_REQ
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
@@ -49,12 +50,12 @@ class BrokerPool:
 
     def __init__(
         self,
-        machine: Machine,
+        look: Callable[[], Machine],
         *,
         required: bool,
         open_broker: Callable[[KafkaVersion, Source], PlainKafka] = open_broker,
     ) -> None:
-        self._machine = machine
+        self._look = functools.cache(look)  # not before a test asks: it runs programs
         self._required = required
         self._open = open_broker
         self._brokers: dict[str, PlainKafka] = {}
@@ -63,7 +64,7 @@ class BrokerPool:
     def broker(self, version: str) -> PlainKafka:
         """The session's broker of a version, started when first asked for; skips or fails without one."""
         if version not in self._brokers:
-            choice = choose(KafkaVersion.parse(version), self._machine)
+            choice = choose(KafkaVersion.parse(version), self._look())
             if choice.source is Source.NOWHERE:
                 self._refuse(choice.reason)
             self._brokers[version] = self._open(KafkaVersion.parse(version), choice.source)
@@ -71,7 +72,7 @@ class BrokerPool:
 
     def require_jars(self, version: str) -> None:
         """Skip (or fail) a test that needs more than a container gives."""
-        choice = choose(KafkaVersion.parse(version), self._machine)
+        choice = choose(KafkaVersion.parse(version), self._look())
         if choice.source is not Source.JARS:
             self._refuse(_why_no_cluster(choice))
 
@@ -123,7 +124,7 @@ def pytest_configure(config: pytest.Config) -> None:
         parse_versions(config.getoption("--kafka-versions"))
     except ValueError as error:
         raise pytest.UsageError(f"--kafka-versions: {error}") from error
-    config.stash[_pool_key] = BrokerPool(look(), required=os.environ.get("KCLIENT_REQUIRE_KAFKA") == "1")
+    config.stash[_pool_key] = BrokerPool(look, required=os.environ.get("KCLIENT_REQUIRE_KAFKA") == "1")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

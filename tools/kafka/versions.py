@@ -73,7 +73,7 @@ class KafkaVersion:
 
     @property
     def tools_take_bootstrap_server(self) -> bool:
-        """Before 2.5 the producing tools knew only `--broker-list`."""
+        """Before 2.5 some tools knew only `--broker-list`."""
         return self.number >= (2, 5, 0)
 
     @property
