@@ -39,11 +39,13 @@ class Refresher:
         self._waiters: list[asyncio.Future[None]] = []
         self._listeners: list[Listener] = []
         self._task: asyncio.Task[None] | None = None
+        self._stopped = False
 
     def start(self) -> None:
         self._task = self._loop.create_task(self._run(), name="kclient metadata")
 
     async def stop(self) -> None:
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -86,6 +88,8 @@ class Refresher:
 
     async def refreshed(self, deadline: Deadline) -> Metadata:
         """The snapshot of a fetch that began after this call."""
+        if self._stopped:
+            raise ClientClosedError("the client was closed")
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
         self.ask()
@@ -124,6 +128,9 @@ class Refresher:
             topics = None if self._all_topics else sorted(self._topics)
             try:
                 response = await self._fetch(topics)
+            except asyncio.CancelledError:
+                self._waiters += waiting  # for `stop` to release
+                raise
             except KafkaError as error:
                 self._failed(error, waiting)
             else:
