@@ -1,14 +1,14 @@
 """kclient: a Kafka client SDK in pure Python.
 
-The names below are imported when they are first used, so that `import kclient` costs next to nothing. What the
-admin verbs take and give is in `kclient.admin`, every exception in `kclient.errors`.
+The names below are imported when they are first used, so that `import kclient` costs next to nothing. What
+the admin verbs take and give is in `kclient.admin`, every exception in `kclient.errors`.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as type checkers understand it too; `typing` would be most of the cost of this import
 if TYPE_CHECKING:
     from kclient import admin, errors
     from kclient.admin import Admin, AsyncAdmin
@@ -43,13 +43,15 @@ _HOMES = {
 _MODULES = ("admin", "errors")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"kclient.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'kclient' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return value
+if not TYPE_CHECKING:  # a checker that saw it would take every misspelt name for one of these
+
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return importlib.import_module(f"kclient.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'kclient' has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:
