@@ -121,8 +121,9 @@ class Cluster:
         for endpoint in self._candidates():
             try:
                 return await self._link(endpoint, MAIN_LANE).open(deadline)
-            except KafkaTimeoutError:
-                raise
+            except KafkaTimeoutError as error:
+                failures.append(str(error))
+                raise KafkaTimeoutError(f"no broker was reached in time: {'; '.join(failures)}") from error
             except KafkaError as error:
                 if not error.retriable:
                     raise
@@ -148,9 +149,9 @@ class Cluster:
             connection = await self.any_connection(deadline)
         else:
             connection = await self.connection(node_id, deadline)
-        version = connection.version_for(request)
-        if newest is not None:
-            version = min(version, newest)
+        if deadline.passed(self._loop):  # sent now, it could only close the connection under everyone else
+            raise deadline.expired(f"{request.api_key.name} to {connection.name}")
+        version = connection.version_for(request, newest)
         attempt = deadline.earlier(self._loop, self.config.request_timeout_ms / 1000)
         return await connection.call(build(version), attempt, version=version)
 
@@ -179,18 +180,16 @@ class Cluster:
         )
 
     def _candidates(self) -> Iterable[Endpoint]:
-        """Addresses to try: open connections first, those that just failed last."""
+        """Addresses to try: open connections first, those that keep failing last."""
         known = [broker.endpoint for broker in self.metadata.snapshot.brokers.values()]
         bootstrap = list(self.config.endpoints())
         self.random.shuffle(known)
         self.random.shuffle(bootstrap)
         every = list(dict.fromkeys(known + bootstrap))
 
-        def order(endpoint: Endpoint) -> tuple[bool, bool, int]:
+        def order(endpoint: Endpoint) -> tuple[bool, int, int]:
             link = self._links.get((endpoint, MAIN_LANE))
-            if link is None:
-                return True, False, 0
-            return not link.connected, link.resting, link.pending
+            return (True, 0, 0) if link is None else (not link.connected, link.failures, link.pending)
 
         return sorted(every, key=order)
 
@@ -215,15 +214,26 @@ class Cluster:
                 topics=names, allow_auto_topic_creation=self._auto_create_topics or version < 4
             )
 
-        response = await self.call(None, build, MetadataRequest, deadline)
+        try:
+            response = await self.call(None, build, MetadataRequest, deadline)
+        except KafkaTimeoutError as late:  # for one attempt: whoever waits for metadata has a deadline too
+            raise KafkaConnectionError(str(late)) from late
         error = error_for(response.error_code)
         if isinstance(error, RebootstrapRequiredError):
-            self.metadata.update(Metadata())
+            self._start_over()
+            raise KafkaConnectionError(f"the cluster is no longer what it was: {error}") from error
         if error is not None:
-            raise KafkaConnectionError(f"the cluster cannot be described: {error}") from error
+            raise error
         if not response.brokers:
             raise KafkaConnectionError("the broker that was asked knows of no brokers yet: it is starting")
         return response
+
+    def _start_over(self) -> None:
+        """Forget the cluster. An open connection, also to a bootstrap address, may lead to the wrong one."""
+        links, self._links = self._links, {}
+        for link in links.values():
+            link.retire()
+        self.metadata.update(Metadata())
 
     def _drop_stale_links(self, snapshot: Metadata) -> None:
         """Let go of addresses that the cluster no longer has, once nothing waits for them."""

@@ -45,9 +45,9 @@ class Link:
         return self.connection is not None and not self.connection.closed
 
     @property
-    def resting(self) -> bool:
-        """Whether a failure was so recent that the next attempt must wait."""
-        return not self.connected and self._loop.time() < self._not_before
+    def failures(self) -> int:
+        """How many attempts, or connections, have failed since the last attempt that succeeded."""
+        return self._backoff.attempts
 
     @property
     def pending(self) -> int:
@@ -148,3 +148,4 @@ class Link:
             return
         connection.close()
         self._not_before, self.last_error = 0.0, None  # our own doing, no failure
+        self._backoff.reset()

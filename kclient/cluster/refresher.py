@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from copy import copy
 
 from kclient.clock import Deadline
-from kclient.cluster.metadata import Broker, Metadata, Topic
+from kclient.cluster.metadata import Broker, Metadata
 from kclient.cluster.retry import Backoff
-from kclient.errors import ClientClosedError, KafkaError, KafkaTimeoutError, error_for
+from kclient.errors import ClientClosedError, KafkaError
 from kclient.wire.messages.metadata import MetadataResponse
 
 log = logging.getLogger(__name__)
@@ -99,26 +100,12 @@ class Refresher:
         except KafkaError:
             raise
         except TimeoutError:
-            raise deadline.expired(
-                f"fetching metadata (last failure: {self.last_error})"
-            ) from self.last_error
+            reason = f" (last failure: {self.last_error})" if self.last_error else ""
+            raise deadline.expired(f"fetching metadata{reason}") from self.last_error
         finally:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
         return self.snapshot
-
-    async def topic(self, name: str, deadline: Deadline) -> Topic:
-        """A topic's metadata; waits through passing errors, such as a leader that is being elected."""
-        self.follow([name])
-        while name not in self.snapshot.topics:
-            known_error = error_for(self.snapshot.errors.get(name, 0))
-            if known_error is not None and not known_error.retriable:
-                raise known_error
-            try:
-                await self.refreshed(deadline)
-            except KafkaTimeoutError as error:
-                raise (known_error or error) from error
-        return self.snapshot.topics[name]
 
     async def _run(self) -> None:
         while True:
@@ -160,7 +147,8 @@ class Refresher:
         self.last_error = None
         self.last_success = self._loop.time()
         self._backoff.reset()
-        self._publish(self.snapshot.merge(response, topics))
+        unwanted = set(topics or ()) - self._topics  # forgotten while they were asked for
+        self._publish(self.snapshot.merge(response, topics).without(unwanted))
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
@@ -174,4 +162,4 @@ class Refresher:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
-                waiter.set_exception(error)
+                waiter.set_exception(copy(error))  # a traceback belongs to one caller

@@ -58,7 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held: deque[InFlight] = deque()
         self._gates = 0
         self._correlation_id = 0
-        self._chosen: dict[type[Request[Any]], int] = {}
+        self._chosen: dict[tuple[type[Request[Any]], int | None], int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._throttle_timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
@@ -80,15 +80,15 @@ class Connection(asyncio.BufferedProtocol):
         """How many requests have not been answered."""
         return len(self._in_flight) + len(self._held)
 
-    def version_for(self, request: type[Request[Any]]) -> int:
-        """The newest version of a request that this broker and we both speak."""
-        version = self._chosen.get(request)
+    def version_for(self, request: type[Request[Any]], newest: int | None = None) -> int:
+        """The newest version of a request that this broker and we both speak; `newest` limits ours."""
+        version = self._chosen.get((request, newest))
         if version is None:
-            ours = request.versions
-            if request.latest_unstable:
-                ours = VersionRange(ours.first, ours.last - 1)
+            first, last = request.versions
+            last -= request.latest_unstable
+            ours = VersionRange(first, last if newest is None else min(last, newest))
             version = negotiate(request.api_key, ours, self.versions.get(request.api_key))
-            self._chosen[request] = version
+            self._chosen[request, newest] = version
         return version
 
     async def call(

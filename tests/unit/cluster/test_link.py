@@ -134,7 +134,6 @@ async def test_waits_between_failures_grow_to_their_limit_and_vary(
     for _ in range(8):
         with pytest.raises(KafkaConnectionError):
             await link.open(soon(loop))
-        assert link.resting
         times.append(loop.time())
     waits = [after - before for before, after in itertools.pairwise(times)]
     for wait, expected in zip(waits, [0.1, 0.2, 0.4, 0.8, 0.8, 0.8, 0.8], strict=True):
@@ -158,7 +157,7 @@ async def test_the_first_failure_after_a_success_waits_the_least_again(
     cluster[1].drop_connections()
     await connection.wait_closed()
     began = loop.time()
-    assert link.resting
+    assert link.failures == 1
     await link.open(soon(loop))
     assert loop.time() - began < 0.15
     await link.close()
@@ -195,7 +194,7 @@ async def test_a_connection_that_ends_the_moment_it_is_made_counts_as_lost(
     monkeypatch.setattr("kclient.cluster.link.dial", dial_and_lose)
     link = link_to(brokers()[1])
     await link.open(soon(loop))
-    assert link.resting
+    assert link.failures == 1
     assert str(link.last_error) == "gone again"
     await link.close()
 
@@ -212,7 +211,7 @@ async def test_a_connection_that_nobody_uses_is_closed_without_being_a_failure(
     await connection.wait_closed()
     assert loop.time() == pytest.approx(30, abs=0.1)
     assert link.last_error is None
-    assert not link.resting
+    assert link.failures == 0
     began = loop.time()
     await link.open(soon(loop))
     assert loop.time() - began < 0.05
