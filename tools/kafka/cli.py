@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="add one more secured listener: TLS, MTLS, BADHOST, SASL_PLAINTEXT, SASL_SSL, REAUTH, OIDC",
+        help="add one more secured listener: TLS, MTLS, BADHOST, SASL_PLAINTEXT, SASL_SSL, REAUTH, OIDC, KRB",
     )
     up.add_argument("--acls", action="store_true", help="forbid everything that no ACL allows")
     up.add_argument(
@@ -131,7 +131,7 @@ def _up(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say_on_stderr("stopping …")
     finally:
-        cluster.stop()
+        cluster.stop(grace=2)
     return 0
 
 

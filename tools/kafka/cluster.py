@@ -100,7 +100,7 @@ class KafkaCluster:
         _running.add(self)
         try:
             if self.security is not None:
-                self.security.prepare(self._workspace.directory / "security", self.version)
+                self.security.prepare(self._workspace, self.version)
             for attempt in range(1, _START_ATTEMPTS + 1):
                 self._boot = Boot(java, jar_set, self._workspace, self._layout(attempt), self.security)
                 try:
@@ -115,10 +115,10 @@ class KafkaCluster:
             raise
         return self
 
-    def stop(self, grace: float = 2) -> None:
-        """End everything and remove the directory; brokers get `grace` seconds to end by themselves.
+    def stop(self, grace: float = 0) -> None:
+        """End everything and remove the directory; brokers get `grace` seconds to leave in good order.
 
-        That is short on purpose: the last KRaft broker would wait 30 s for a quorum that is gone.
+        None by default: their data goes with them, and the last KRaft broker would wait 30 s for a quorum.
         """
         if self._workspace is None:
             return
@@ -316,4 +316,4 @@ def run_java(
 def _stop_running_clusters() -> None:
     for cluster in list(_running):
         if cluster._owner == os.getpid():  # a forked child must not end its parent's brokers
-            cluster.stop(grace=0)
+            cluster.stop()

@@ -19,13 +19,15 @@ class Listener:
     """One address that every broker of a cluster listens on.
 
     `properties` are written with the listener's own prefix. `advertised_ports`, one per node, tell clients
-    to connect elsewhere: to a proxy that forwards to the real port (`node.port(name)`).
+    to connect elsewhere: to a proxy that forwards to the real port (`node.port(name)`). `advertised_host` is
+    another name of the loopback address.
     """
 
     name: str
     protocol: str = "PLAINTEXT"
     properties: Mapping[str, str] = field(default_factory=dict)
     advertised_ports: Sequence[int] = ()
+    advertised_host: str = HOST
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,10 @@ def server_properties(layout: Layout, node_id: int) -> dict[str, str]:
     ports = layout.ports[node_id - 1]
     protocols = {listener.name: listener.protocol for listener in layout.listeners}
     properties = {
-        "listeners": _addresses({listener.name: ports[listener.name] for listener in layout.listeners}),
-        "advertised.listeners": _addresses(
-            {listener.name: _advertised(listener, ports, node_id) for listener in layout.listeners}
+        "listeners": ",".join(f"{name}://{HOST}:{ports[name]}" for name in protocols),
+        "advertised.listeners": ",".join(
+            f"{listener.name}://{listener.advertised_host}:{_advertised(listener, ports, node_id)}"
+            for listener in layout.listeners
         ),
         "inter.broker.listener.name": PLAINTEXT,
         "log.dirs": str(layout.data_directory(node_id)),
@@ -102,10 +105,6 @@ def render(properties: Mapping[str, str]) -> str:
 
 def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
-
-
-def _addresses(ports: Mapping[str, int]) -> str:
-    return ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
 
 
 def _advertised(listener: Listener, ports: Mapping[str, int], node_id: int) -> int:

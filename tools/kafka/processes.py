@@ -1,11 +1,11 @@
-"""One long-running Java process (a broker or its ZooKeeper): start, signals, log."""
+"""One long-running process (a broker, its ZooKeeper, a KDC): start, signals, log."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +19,14 @@ class ServerProcess:
     `repr` shows the state: `<broker 1: pid 4711, frozen>`.
     """
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, workspace: Workspace) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        workspace: Workspace,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self._workspace = workspace
         self.log = log
@@ -27,7 +34,7 @@ class ServerProcess:
         self._log_start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as sink:
             self._popen = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env, start_new_session=True
             )
         workspace.add(self._popen.pid)
 

@@ -1,7 +1,7 @@
 """The secured listeners a cluster can have, the identities they know, and how a client connects to each.
 
 A cluster without security never imports this file, so plain brokers need no `cryptography`. A further kind
-of listener (Kerberos, say) is one more entry in `_BUILDERS`.
+of listener is one more entry in `_BUILDERS`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from pathlib import Path
 
 from tools.kafka.certificates import PASSWORD, Certificates
 from tools.kafka.config import SCRAM_MECHANISMS, Listener
+from tools.kafka.kerberos import REALM, SERVICE, SERVICE_HOST, Kdc
 from tools.kafka.oidc import AUDIENCE, TokenIssuer, TokenServer
 from tools.kafka.versions import KafkaVersion
+from tools.kafka.workspace import Workspace
 
 USERS: Mapping[str, str] = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 MECHANISMS = ("PLAIN", *SCRAM_MECHANISMS, "OAUTHBEARER")
@@ -33,6 +35,7 @@ class Security:
     | SASL_PLAINTEXT, SASL_SSL | PLAIN, SCRAM-SHA-256/512, OAUTHBEARER with unsecured tokens |
     | REAUTH | SASL in plain text; a session ends after four seconds unless renewed (KIP-368) |
     | OIDC | OAUTHBEARER in plain text with signed tokens, as handed out by `token_server` |
+    | KRB | GSSAPI in plain text with tickets of `kdc`; needs krb5kdc, and is called localhost |
 
     With `acls`, everything is forbidden but to `admin` and to the PLAINTEXT listener (which the brokers
     themselves use).
@@ -49,11 +52,13 @@ class Security:
         self.token_issuer = TokenIssuer()
         self._certificates: Certificates | None = None
         self._token_server: TokenServer | None = None
+        self._kdc: Kdc | None = None
         self._directory: Path | None = None
 
     @classmethod
     def everything(cls, *, acls: bool = False) -> Security:
-        return cls(*_BUILDERS, acls=acls)
+        """Every listener that needs no further software."""
+        return cls(*(name for name in _BUILDERS if name != "KRB"), acls=acls)
 
     @property
     def certificates(self) -> Certificates:
@@ -67,19 +72,30 @@ class Security:
             raise RuntimeError("there is a token server only while a cluster with the OIDC listener runs")
         return self._token_server
 
-    def prepare(self, directory: Path, version: KafkaVersion) -> None:
-        """Make certificates and keys in `directory`; the cluster calls it before it writes configurations."""
+    @property
+    def kdc(self) -> Kdc:
+        if self._kdc is None:
+            raise RuntimeError("there is a KDC only while a cluster with the KRB listener runs")
+        return self._kdc
+
+    def prepare(self, workspace: Workspace, version: KafkaVersion) -> None:
+        """Make certificates and keys, start helpers; the cluster calls it before it writes configurations."""
         if "OIDC" in self.names and not version.has_oidc:
             raise ValueError(f"the OIDC listener needs Kafka 3.4 or newer, not {version}")
         if self._offers_scram() and not version.has_scram:
             raise ValueError(f"SCRAM needs Kafka 3.5 or newer, or one with ZooKeeper, not {version}")
-        self._directory = directory
+        self._directory = directory = workspace.directory / "security"
         self._certificates = Certificates(directory)
         if "OIDC" in self.names:
             self._jwks().write_text(self.token_issuer.jwks())
             self._token_server = TokenServer(self.token_issuer, USERS)
+        if "KRB" in self.names:
+            self._kdc = Kdc(directory / "kerberos", workspace)
 
     def close(self) -> None:
+        if self._kdc is not None:
+            self._kdc.close()
+            self._kdc = None
         if self._token_server is not None:
             self._token_server.close()
             self._token_server = None
@@ -107,11 +123,14 @@ class Security:
         return properties
 
     def jvm_flags(self) -> list[str]:
-        """Kafka reads a key set only from places it is told to trust."""
-        if "OIDC" not in self.names:
-            return []
-        allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
-        return [f"{allowed}.urls=file://{self._jwks()}", f"{allowed}.files={self._jwks()}"]
+        flags = []
+        if "OIDC" in self.names:
+            # Kafka reads a key set only from places it is told to trust.
+            allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
+            flags += [f"{allowed}.urls=file://{self._jwks()}", f"{allowed}.files={self._jwks()}"]
+        if "KRB" in self.names:
+            flags += [f"-Djava.security.krb5.conf={self.kdc.config}"]
+        return flags
 
     def scram_users(self) -> Mapping[str, str]:
         """Users whose SCRAM credentials the cluster has to store."""
@@ -128,7 +147,7 @@ class Security:
             properties["ssl.certificate.location"] = str(self.certificates.client_certificate)
             properties["ssl.key.location"] = str(self.certificates.client_key)
         if "SASL" in _PROTOCOLS[listener]:
-            chosen = mechanism or ("OAUTHBEARER" if listener == "OIDC" else "PLAIN")
+            chosen = mechanism or _OWN_MECHANISM.get(listener, "PLAIN")
             properties["sasl.mechanism"] = chosen
             properties |= self._sasl_client(listener, chosen, user, password or USERS.get(user, ""))
         return properties
@@ -146,6 +165,9 @@ class Security:
         rows += [("client key, encrypted", f"{files.client_key_encrypted} (password {files.password})")]
         if self._token_server is not None:
             rows += [("token endpoint (OIDC)", self._token_server.url)]
+        if self._kdc is not None:
+            rows += [("environment (KRB)", f"KRB5_CONFIG={self._kdc.config}")]
+            rows += [("keytab (KRB)", str(self._kdc.user_keytab))]
         return rows
 
     def _sasl_client(self, listener: str, mechanism: str, user: str, password: str) -> dict[str, str]:
@@ -156,6 +178,8 @@ class Security:
                 "sasl.oauthbearer.client.secret": password,
                 "sasl.oauthbearer.token.endpoint.url": self.token_server.url,
             }
+        if mechanism == "GSSAPI":
+            return {"sasl.kerberos.service.name": SERVICE}
         if mechanism == "OAUTHBEARER":
             return {
                 "enable.sasl.oauthbearer.unsecure.jwt": "true",
@@ -200,6 +224,18 @@ class Security:
         }
         return Listener(name, _PROTOCOLS[name], properties)
 
+    def _kerberos_listener(self, name: str, _: KafkaVersion) -> Listener:
+        login = (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            f'keyTab="{self.kdc.service_keytab}" principal="{SERVICE}/{SERVICE_HOST}@{REALM}";'
+        )
+        properties = {
+            "sasl.enabled.mechanisms": "GSSAPI",
+            "sasl.kerberos.service.name": SERVICE,
+            "gssapi.sasl.jaas.config": login,
+        }
+        return Listener(name, _PROTOCOLS[name], properties, advertised_host=SERVICE_HOST)
+
 
 _PROTOCOLS = {
     "TLS": "SSL",
@@ -209,7 +245,9 @@ _PROTOCOLS = {
     "SASL_SSL": "SASL_SSL",
     "REAUTH": "SASL_PLAINTEXT",
     "OIDC": "SASL_PLAINTEXT",
+    "KRB": "SASL_PLAINTEXT",
 }
+_OWN_MECHANISM = {"OIDC": "OAUTHBEARER", "KRB": "GSSAPI"}
 _BUILDERS: Mapping[str, Callable[[Security, str, KafkaVersion], Listener]] = {
     "TLS": Security._tls_listener,
     "MTLS": Security._tls_listener,
@@ -218,6 +256,7 @@ _BUILDERS: Mapping[str, Callable[[Security, str, KafkaVersion], Listener]] = {
     "SASL_SSL": Security._sasl_listener,
     "REAUTH": Security._reauth_listener,
     "OIDC": Security._oidc_listener,
+    "KRB": Security._kerberos_listener,
 }
 
 
