@@ -46,8 +46,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
     arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
-    loop = pyfuncitem.funcargs.get("loop")
-    assert isinstance(loop, VirtualLoop), "an async test takes `loop` or a fixture that does"
+    loop: VirtualLoop = pyfuncitem._request.getfixturevalue("loop")
     complaints: list[str] = []
     loop.set_exception_handler(lambda _, context: complaints.append(str(context)))
     asyncio.set_event_loop(None)
