@@ -21,6 +21,7 @@ from kclient.errors import (
     FrameTooLargeError,
     KafkaConnectionError,
     KafkaError,
+    UnsupportedSaslMechanismError,
     error_for,
 )
 from kclient.net.connection import Connection
@@ -244,11 +245,13 @@ class SaslSession:
         request = SaslHandshakeRequest(mechanism=mechanism)
         response = await self._connection.call(request, deadline, version=version, past_gate=True)
         error = error_for(response.error_code)
-        if error is not None:
+        if isinstance(error, UnsupportedSaslMechanismError):
             offered = ", ".join(response.mechanisms) or "none"
             raise AuthenticationError(
                 f"{self._connection.name} does not accept SASL mechanism {mechanism}; it offers: {offered}"
             ) from error
+        if error is not None:
+            raise error
 
     def _start_renewal(self) -> None:
         self._renewal = self._loop.create_task(self._renew(), name=f"re-authenticate {self._connection.name}")

@@ -1,4 +1,4 @@
-"""A client's `Cluster` on fake brokers, and an operation to run over it."""
+"""A client's `Cluster` on fake brokers, and operations to run over it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from kclient.cluster.routes import AnyBroker, Route
 from kclient.config import ClientConfig
 from kclient.errors import KafkaError, error_for
 from kclient.wire.api import ApiKey
+from kclient.wire.message import Response
+from kclient.wire.messages import request_class
 from kclient.wire.messages.group_admin import DescribeGroupsRequest, DescribeGroupsResponse
+from kclient.wire.schema import default_struct
 from tests.support.fake_broker import Exchange, FakeCluster
+from tests.support.faults import codes_in, filled
 
 
 def new_cluster(brokers: FakeCluster, **options: Any) -> Cluster:
@@ -88,3 +92,27 @@ class Described:
         if self.owners.get(key, node_id) != node_id:
             return self.elsewhere
         return self.codes[key].popleft() if self.codes[key] else 0
+
+
+class Probe(Operation[str, str]):
+    """Any API as an operation: asks with an empty request, and fails with the first code in the answer."""
+
+    def route(self, key: str) -> Route:  # noqa: ARG002
+        return AnyBroker()
+
+    def build(self, keys: list[str], version: int) -> Any:  # noqa: ARG002
+        return default_struct(self.request)
+
+    def read(self, response: Response, keys: list[str]) -> dict[str, str | KafkaError]:
+        error = next((error_for(code) for code in codes_in(response)), None)
+        return dict.fromkeys(keys, error or "fine")
+
+
+def probe(key: ApiKey) -> Probe:
+    kind: type[Probe] = type(f"Probe{key.name}", (Probe,), {"request": request_class(key)})
+    return kind()
+
+
+def answer_everything(brokers: FakeCluster, key: ApiKey) -> None:
+    """Have every broker answer an API with an item in each of its arrays."""
+    brokers.answer(key, lambda exchange: filled(request_class(key).response, exchange.version))

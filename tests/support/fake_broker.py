@@ -97,7 +97,7 @@ class FakeCluster:
         return sorted((seen for broker in self.brokers.values() for seen in broker.requests), key=_time)
 
     def count(self, key: ApiKey) -> int:
-        return sum(seen.key == key for seen in self.requests)
+        return sum(broker.count(key) for broker in self.brokers.values())
 
     def add_topic(self, name: str, leaders: Iterable[int] = (1,), number: int = 1) -> FakeTopic:
         topic = self.topics[name] = FakeTopic(UUID(int=number), [FakePartition(leader) for leader in leaders])

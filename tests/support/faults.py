@@ -7,7 +7,7 @@ from typing import Any
 
 from kclient.wire.frame import encode_response
 from kclient.wire.message import Response
-from kclient.wire.schema import Struct, default_struct, fields_of
+from kclient.wire.schema import Kind, Struct, default_struct, fields_of
 from tests.support.fake_broker import Exchange, Fault
 
 CODE_FIELD = "error_code"
@@ -96,6 +96,18 @@ def drips(exchange: Exchange, every: float = 0.1) -> None:
     drop(0)
 
 
+def trickles(exchange: Exchange, every: float = 0.1) -> None:
+    """An answer that never ends: a byte at a time for as long as anybody reads."""
+
+    def drop() -> None:
+        if not exchange.peer.lost:
+            exchange.write(b"\0")
+            exchange.later(every, drop)
+
+    exchange.write(struct.pack(">i", 100_000))
+    drop()
+
+
 def set_codes(value: Struct, code: int, version: int) -> int:
     """Put an error code wherever a version of a message has a place for one; returns how many there are."""
     places = 0
@@ -136,4 +148,6 @@ def filled(declaration: type[Struct], version: int) -> Any:
         if struct_ is not None and version in field.versions:
             item = filled(struct_, version)
             setattr(made, field.name, item if element.item is None else [item])
+        elif element.kind is Kind.RECORDS:
+            setattr(made, field.name, b"")
     return made

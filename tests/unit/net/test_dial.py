@@ -274,7 +274,6 @@ async def test_a_cancelled_dial_leaves_no_socket(loop: VirtualLoop, brokers: Bro
 async def test_a_broker_that_says_no_to_who_we_are_is_an_authentication_error(
     loop: VirtualLoop, brokers: Brokers
 ) -> None:
-    """Whatever the error code of a handshake: the mechanism is not accepted."""
     brokers()
     error = await failed(loop, sasl=Fixed())
     assert isinstance(error, AuthenticationError)
