@@ -1,4 +1,4 @@
-"""Brokers that take a request and do not answer, in every way: each call ends with its time, so does close."""
+"""Brokers that take a request and never answer, in every way: each call ends with its time, so does close."""
 
 from __future__ import annotations
 
