@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
@@ -116,11 +117,12 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, str) and "Secret" in str(field.type):
-                object.__setattr__(self, field.name, Secret(value))
+            name, value, annotation = field.name, getattr(self, field.name), str(field.type)
+            _check_type(name, value, annotation)
+            if isinstance(value, str) and "Secret" in annotation:
+                object.__setattr__(self, name, Secret(value))
             elif value is not None:
-                _check_row(field.name, value, field.metadata["row"])
+                _check_row(name, value, field.metadata["row"])
         if self.security_protocol.startswith("SASL") and self.sasl_mechanism is None:
             raise ConfigurationError(
                 f"security_protocol={self.security_protocol} needs a sasl_mechanism: "
@@ -131,7 +133,11 @@ class ClientConfig:
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The bootstrap servers, parsed."""
         given = self.bootstrap_servers
-        items = given.split(",") if isinstance(given, str) else list(given)
+        items: Any = given.split(",") if isinstance(given, str) else given
+        if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
+            raise ConfigurationError(
+                f"bootstrap_servers={given!r} must be text, or a list of texts: host:port"
+            )
         endpoints = tuple(parse_endpoint(item.strip()) for item in items if item.strip())
         if not endpoints:
             raise ConfigurationError(
@@ -149,10 +155,15 @@ class ClientConfig:
         fields = {field.name: field for field in dataclasses.fields(cls)}
         kafka_names = {field.metadata["row"].kafka: name for name, field in fields.items()}
         values: dict[str, Any] = {}
+        named: dict[str, str] = {}
         for given, value in options.items():
             name = kafka_names.get(given) or given.replace(".", "_").replace("-", "_")
             if name not in fields:
                 raise ConfigurationError(_unknown(given, cls))
+            if named.setdefault(name, given) != given:
+                raise ConfigurationError(
+                    f"{given!r} and {named[name]!r} are the same option: give one of them"
+                )
             values[name] = (
                 _from_text(name, value, str(fields[name].type)) if isinstance(value, str) else value
             )
@@ -176,21 +187,32 @@ def configured_by(
     return decorate
 
 
+# A name or an IPv4 address, an IPv6 address in brackets, each with or without a port; or a bare IPv6 address.
+_ADDRESS = re.compile(
+    r"(?:([^:\[\]\s]+)|\[([^\[\]\s]+)\])(?::([0-9]{1,5}))?|([0-9A-Fa-f.]*(?::[0-9A-Fa-f.]*){2,}(?:%\S+)?)"
+)
+
+
 def parse_endpoint(text: str) -> Endpoint:
     """Read `host`, `host:port`, `[ipv6]:port`; a listener name in front (`SSL://host:port`) is dropped."""
-    address = text.rpartition("://")[2]
-    if address.startswith("["):
-        host, _, rest = address[1:].partition("]")
-        port = rest.removeprefix(":")
-    elif address.count(":") > 1:
-        host, port = address, ""
-    else:
-        host, _, port = address.partition(":")
-    if not host or (port and not (port.isdigit() and 0 < int(port) < 65536)):
-        raise ConfigurationError(
-            f"{text!r} is no broker address: write host:port, with a port from 1 to 65535"
-        )
-    return Endpoint(host, int(port or DEFAULT_PORT))
+    found = _ADDRESS.fullmatch(text.rpartition("://")[2])
+    if found is not None:
+        name, bracketed, port, bare = found.groups(default="")
+        number = int(port or DEFAULT_PORT)
+        if 0 < number < 65536:
+            return Endpoint(name or bracketed or bare, number)
+    raise ConfigurationError(f"{text!r} is no broker address: write host:port, with a port from 1 to 65535")
+
+
+def _check_type(name: str, value: Any, annotation: str) -> None:
+    """What Python would not notice before it hurts; a secret of the wrong type is not shown."""
+    if value is None:
+        if "None" not in annotation and annotation != "Any":
+            raise ConfigurationError(f"{name} must have a value, not None")
+    elif "Secret" in annotation and not isinstance(value, (str, Secret)):
+        raise ConfigurationError(f"{name} must be text, not {type(value).__name__}")
+    elif annotation == "bool" and not isinstance(value, bool):
+        raise ConfigurationError(f"{name}={value!r} must be true or false")
 
 
 def _check_row(name: str, value: Any, row: Row) -> None:
@@ -202,7 +224,7 @@ def _check_row(name: str, value: Any, row: Row) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigurationError(f"{name}={value!r} must be a number, not {type(value).__name__}")
-    if row.least is not None and value < row.least:
+    if row.least is not None and not value >= row.least:  # in these words NaN is refused too
         raise ConfigurationError(f"{name}={value!r} is below its least value, {row.least}")
     if row.most is not None and value > row.most:
         raise ConfigurationError(f"{name}={value!r} is above its greatest value, {row.most}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -123,3 +126,41 @@ def test_a_forked_child_is_told_to_make_a_client_of_its_own(thread: LoopThread) 
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert thread.call(name_of_thread()) == "test client"
+
+
+def test_ctrl_c_ends_the_wait_and_cancels_the_work(thread: LoopThread) -> None:
+    cancelled = threading.Event()
+    main = threading.get_ident()
+
+    async def interrupted() -> None:
+        signal.pthread_kill(main, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        thread.call(interrupted())
+    assert cancelled.wait(10)
+    assert thread.call(name_of_thread()) == "test client"
+
+
+@pytest.mark.parametrize(
+    "busy", ["", "threading.Thread(target=thread.call, args=(asyncio.sleep(60),), daemon=True).start()"]
+)
+def test_a_process_that_forgets_to_stop_it_ends_quietly(busy: str) -> None:
+    program = f"""
+import asyncio, threading
+from kclient.runtime import LoopThread
+thread = LoopThread("forgotten")
+{busy}
+print(thread.call(asyncio.sleep(0, "worked")))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "dev", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("worked\n", "", 0)
