@@ -161,11 +161,16 @@ class Boot:
 
         poll(attempt, timeout=timeout, failure=lambda: f"ZooKeeper does not answer; {process.log_tail()}")
         configs = commands.resolve("configs", self._jar_set.directory)
-        for user, password in self._scram_users().items():
+
+        def store(user: str, password: str) -> None:
             credentials = ",".join(f"{mechanism}=[password={password}]" for mechanism in SCRAM_MECHANISMS)
             entity = ["--entity-type", "users", "--entity-name", user]
             change = ["--alter", *entity, "--add-config", credentials]
             self.runner.run(configs, ["--zookeeper", f"{HOST}:{port}", *change])
+
+        users = self._scram_users()
+        with ThreadPoolExecutor(max(1, len(users))) as pool:
+            list(pool.map(store, users.keys(), users.values()))
 
     def _wait_for_old_session(self, node: Node, port: int, timeout: float) -> None:
         """A broker refuses to start while ZooKeeper still holds the session of its killed predecessor."""

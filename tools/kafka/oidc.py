@@ -50,6 +50,13 @@ class TokenIssuer:
         return json.dumps({"keys": [key]})
 
 
+def unsecured_token(subject: str, *, lifetime: float = 300) -> str:
+    """A token without a signature: good for listeners that do not ask for one, and for no other."""
+    expires = time.time() + lifetime
+    claims = {"sub": subject, "scope": "kafka", "iat": min(time.time(), expires - 1), "exp": expires}
+    return f"{_encode({'alg': 'none'})}.{_encode(claims)}."
+
+
 class TokenServer:
     """POST /token (client credentials) and GET /jwks on a free port; a context manager."""
 
