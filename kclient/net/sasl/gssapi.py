@@ -17,6 +17,7 @@ from kclient.net.sasl.exchange import Exchange, shown
 _NO_SECURITY_LAYER = 1
 _MAX_STEPS = 8  # Kerberos needs one or two
 _KDC_UNREACHABLE = -1765328228 & 0xFFFFFFFF
+_NO_SUCH_SERVICE = -1765328377 & 0xFFFFFFFF
 
 
 class Wrapped(Protocol):
@@ -69,9 +70,16 @@ class Gssapi:
         try:
             context, first = await asyncio.to_thread(self._begin, host)
         except Exception as error:
-            if getattr(error, "min_code", None) == _KDC_UNREACHABLE:
+            code = getattr(error, "min_code", None)
+            if code == _KDC_UNREACHABLE:
                 raise KafkaConnectionError(f"Kerberos: {shown(str(error))}") from error
-            raise _failed(f"no ticket for {self._service_name}/{host}", error) from error
+            advice = (
+                "the broker's principal is made of sasl_kerberos_service_name and its host, "
+                "or sasl_kerberos_domain_name"
+                if code == _NO_SUCH_SERVICE
+                else "run kinit, or name a keytab in the environment variable KRB5_CLIENT_KTNAME"
+            )
+            raise _failed(f"no ticket for {self._service_name}/{host} ({advice})", error) from error
         return self._exchange(context, first)
 
     def _begin(self, host: str) -> tuple[SecurityContext, bytes]:

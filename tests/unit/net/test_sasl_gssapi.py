@@ -133,6 +133,18 @@ def test_a_missing_ticket_is_final_but_an_unreachable_kdc_is_not(code: int, kind
         asyncio.run(Gssapi(open_context=open_context).exchange("broker"))
 
 
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [(2529638919, "sasl_kerberos_service_name"), (2529639053, "run kinit"), (0, "KRB5_CLIENT_KTNAME")],
+)
+def test_a_refused_ticket_comes_with_advice(code: int, advice: str) -> None:
+    def open_context(_service: str, _host: str) -> Context:
+        raise _GssError("no", code)
+
+    with pytest.raises(AuthenticationError, match=rf"no ticket for kafka/broker \(.*{advice}.*\): no"):
+        asyncio.run(Gssapi(open_context=open_context).exchange("broker"))
+
+
 @pytest.mark.parametrize("missing", [True, False])
 def test_without_the_gssapi_package_the_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, missing: bool
