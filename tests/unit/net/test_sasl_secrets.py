@@ -12,11 +12,8 @@ import base64
 import io
 import json
 import logging
-import pickle
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import quote_plus
 
 import httpx
 import pytest
@@ -25,6 +22,7 @@ from kclient.errors import SaslAuthenticationFailedError
 from kclient.net.sasl import Authenticator, ClientCredentials, Conversation, OAuthBearer, Plain, Scram, Token
 from kclient.net.tls import make_context
 from kclient.types import Secret
+from tests.support.planted import forms, told
 from tools.kafka.certificates import Certificates
 
 _PLANTED = "Pl4nted/S3cret"
@@ -34,14 +32,7 @@ _URL = "https://login.example.com/token"
 Scenario = Callable[[Path], object]
 
 
-def _forms() -> list[str]:
-    """What the secrets look like on the way: as they are, quoted, in base64 after various beginnings."""
-    forms = []
-    for secret in (_PLANTED, _TOKEN):
-        forms += [secret, quote_plus(secret), repr(secret.encode())[2:-1]]
-        for before in ("", "a", "ab", "alice:"):
-            forms.append(base64.b64encode(f"{before}{secret}".encode()).decode()[-12:-4])
-    return forms
+_FORMS = [*forms(_PLANTED), *forms(_TOKEN)]
 
 
 def _talk(authenticator: Authenticator, *answers: bytes, refused: bool = False) -> object:
@@ -149,20 +140,6 @@ def _printed(result: object) -> str:
     )
 
 
-def _told(error: BaseException) -> str:
-    """The exception in every form, and the variables of the frames that are in kclient."""
-    chained = "".join(traceback.format_exception(error))
-    frames = [
-        f"{name} = {value!r}"
-        for frame, _ in traceback.walk_tb(error.__traceback__)
-        if "/kclient/" in frame.f_code.co_filename
-        for name, value in frame.f_locals.items()
-    ]
-    context = error.__cause__ or error.__context__
-    deeper = _told(context) if context is not None else ""
-    return f"{error!r} {error} {error.args} {chained} {frames} {pickle.dumps(error)!r} {deeper}"
-
-
 @pytest.mark.parametrize("name", _SCENARIOS)
 def test_no_planted_secret_is_printed_raised_or_logged(
     name: str, tmp_path: Path, logged: io.StringIO
@@ -171,11 +148,11 @@ def test_no_planted_secret_is_printed_raised_or_logged(
         written = _printed(_SCENARIOS[name](tmp_path))
         failed = False
     except Exception as error:  # noqa: BLE001 - whatever it is, it is searched
-        written = _told(error)
+        written = told(error)
         failed = True
     assert failed is (name in _FAILS), written
     written += logged.getvalue()
-    assert [form for form in _forms() if form in written] == []
+    assert [form for form in _FORMS if form in written] == []
 
 
 def test_the_search_finds_what_it_searches_for(logged: io.StringIO) -> None:
@@ -185,5 +162,5 @@ def test_the_search_finds_what_it_searches_for(logged: io.StringIO) -> None:
 
     with pytest.raises(ValueError, match="YWxpY2U6") as caught:
         leaks(_PLANTED)
-    assert [form for form in _forms() if form in _told(caught.value)]
+    assert [form for form in _FORMS if form in told(caught.value)]
     assert _TOKEN in logged.getvalue()

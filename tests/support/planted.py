@@ -1,0 +1,39 @@
+"""The search for planted secrets: what they look like on their way, and all that an exception tells."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import traceback
+from urllib.parse import quote_plus
+
+
+def forms(secret: str, user: str = "alice") -> list[str]:
+    """A secret as it is, quoted, and in base64 after various beginnings."""
+    encoded = [f"{before}{secret}".encode() for before in ("", "a", "ab", f"{user}:")]
+    found = [secret, quote_plus(secret), repr(secret.encode())[2:-1]]
+    return found + [base64.b64encode(each).decode()[-12:-4] for each in encoded]
+
+
+def told(error: BaseException) -> str:
+    """The exception in every form, and the variables of the frames that are in kclient.
+
+    Crash reporters show those.
+    """
+    chained = "".join(traceback.format_exception(error))
+    frames = [
+        f"{name} = {_shown(value)}"
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if "/kclient/" in frame.f_code.co_filename
+        for name, value in frame.f_locals.items()
+    ]
+    context = error.__cause__ or error.__context__
+    deeper = told(context) if context is not None else ""
+    return f"{error!r} {error} {error.args} {chained} {frames} {pickle.dumps(error)!r} {deeper}"
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - an object whose constructor failed may have no repr
+        return "<no repr>"
