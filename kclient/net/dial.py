@@ -141,7 +141,10 @@ async def _introduce(
     try:
         connection.versions = await _ask_versions(connection, settings, deadline)
     except KafkaError as error:
-        raise _explain_first_answer(connection, settings, error) from error
+        explained = _explain_first_answer(connection, settings, error)
+        if explained is None:
+            raise
+        raise explained from error
     if settings.sasl is not None:
         await SaslSession(connection, endpoint.host, settings, settings.sasl).begin(deadline)
 
@@ -169,7 +172,9 @@ def _ranges(response: ApiVersionsResponse) -> dict[int, VersionRange]:
     return {api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys}
 
 
-def _explain_first_answer(connection: Connection, settings: DialSettings, error: KafkaError) -> KafkaError:
+def _explain_first_answer(
+    connection: Connection, settings: DialSettings, error: KafkaError
+) -> KafkaError | None:
     """Say what a port that does not speak Kafka, or not in this way, is likely to be."""
     cause = connection.error
     if isinstance(cause, FrameTooLargeError):
@@ -180,7 +185,7 @@ def _explain_first_answer(connection: Connection, settings: DialSettings, error:
             f"{error}, before it said anything: it may be shutting down, or its listener may not speak "
             f"{settings.protocol} (check security_protocol)"
         )
-    return error
+    return None
 
 
 class SaslSession:
@@ -225,16 +230,15 @@ class SaslSession:
         await self._handshake(deadline)
         version = self._connection.version_for(SaslAuthenticateRequest)
         conversation = Conversation(exchange)
-        message: bytes | None = conversation.start()
+        request = _saying(conversation.start())
         lifetime_ms = 0
-        while message is not None:
-            request = SaslAuthenticateRequest(auth_bytes=message)
+        while request is not None:
             response = await self._connection.call(request, deadline, version=version, past_gate=True)
             error = error_for(response.error_code, response.error_message)
             if error is not None:
                 raise conversation.refused(error)
             lifetime_ms = response.session_lifetime_ms
-            message = conversation.answer(response.auth_bytes)
+            request = _saying(conversation.answer(response.auth_bytes))
         if lifetime_ms > 0:
             part = self._settings.random.uniform(*_SESSION_PART)
             self._timer = self._loop.call_later(lifetime_ms / 1000 * part, self._start_renewal)
@@ -261,3 +265,8 @@ class SaslSession:
             self._timer.cancel()
         if self._renewal is not None:
             self._renewal.cancel()
+
+
+def _saying(message: bytes | None) -> SaslAuthenticateRequest | None:
+    """A message as a request, whose repr hides it: error reports show the variables of frames."""
+    return None if message is None else SaslAuthenticateRequest(auth_bytes=message)

@@ -19,6 +19,7 @@ from kclient.wire.api import ApiKey
 from tests.support import faults
 from tests.support.connecting import answered, ask, connect
 from tests.support.fake_broker import FakeCluster, FakeSasl
+from tests.support.planted import forms, told
 from tests.support.virtual_loop import VirtualLoop, until
 
 Brokers = Callable[..., FakeCluster]
@@ -58,7 +59,7 @@ async def test_a_wrong_password_is_an_authentication_error_at_once(
     with pytest.raises(AuthenticationError, match="Invalid username or password") as caught:
         await connect(loop, cluster[1], **plain("looking-glass"))
     assert not caught.value.retriable
-    assert "looking-glass" not in str(caught.value)
+    assert not [form for form in forms("looking-glass") if form in told(caught.value)]
     assert loop.time() < 1
     assert cluster[1].count(ApiKey.SASL_AUTHENTICATE) == 1
 
