@@ -12,8 +12,9 @@ Importing this package imports neither numpy nor pyarrow.
 from kclient.records.batch import ModernBatch, RecordBatch
 from kclient.records.compression import Codec, compress, decompress
 from kclient.records.control import ControlRecord, ControlType, marker, parse_control
-from kclient.records.encode import Fields, Stamp, encode_batch, encode_fields, encode_flat, encode_sparse
+from kclient.records.encode import Stamp, encode_batch, encode_fields, encode_flat, encode_sparse
 from kclient.records.limits import DEFAULT_LIMITS, Limits
+from kclient.records.pieces import Fields
 from kclient.records.reader import read_batches
 from kclient.records.restamp import with_append_time, with_place, with_producer
 from kclient.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD, record_size, record_size_bound

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kclient.records.columns import Columns, HeaderColumns
-    from kclient.records.objects import Origin
+    from kclient.records.objects import BytesRecord, Origin
 
     Int64s = NDArray[np.int64]
 
 _HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+_HEADERS = pa.list_(pa.field("item", _HEADER, nullable=False))
+_NO_HEADERS = pa.array([], _HEADER)
+_TIMESTAMP = pa.timestamp("ms", "UTC")
 
 # Names and types as Spark's Kafka source has them, in snake case; plain strings, because batches of several
 # topics are concatenated and Spark knows no dictionaries.
@@ -29,11 +32,11 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("topic", pa.string(), nullable=False),
     pa.field("partition", pa.int32(), nullable=False),
     pa.field("offset", pa.int64(), nullable=False),
-    pa.field("timestamp", pa.timestamp("ms", "UTC"), nullable=False),
+    pa.field("timestamp", _TIMESTAMP, nullable=False),
     pa.field("timestamp_type", pa.int32(), nullable=False),
     pa.field("key", pa.binary()),
     pa.field("value", pa.binary()),
-    pa.field("headers", pa.list_(pa.field("item", _HEADER, nullable=False)), nullable=False),
+    pa.field("headers", _HEADERS, nullable=False),
 ]
 SCHEMA = pa.schema(_FIELDS)
 
@@ -50,12 +53,31 @@ def arrow_batch(columns: Columns, origin: Origin) -> pa.RecordBatch:
         _repeated_text(origin.topic.encode(), count),
         pa.array(np.full(count, origin.partition, np.int32)),
         pa.array(columns.offsets),
-        _numbers(SCHEMA.field("timestamp").type, columns.timestamps),
+        _numbers(_TIMESTAMP, columns.timestamps),
         pa.array(np.full(count, origin.timestamp_type, np.int32)),
         keys,
         values,
         _headers(columns.buffer, count, columns.headers),
     ]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def arrow_from_records(records: Sequence[BytesRecord]) -> pa.RecordBatch:
+    """Records of any batches, in order, with the columns of `SCHEMA`.
+
+    Dearer per record than `arrow_batch` and cheaper per batch: the way for many small batches.
+    """
+    columns: list[list[Any]] = [
+        [record.topic for record in records],
+        [record.partition for record in records],
+        [record.offset for record in records],
+        [record.timestamp for record in records],
+        [int(record.timestamp_type) for record in records],
+        [record.key for record in records],
+        [record.value for record in records],
+        [record.headers for record in records],
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
@@ -101,19 +123,16 @@ def _take(
 
 
 def _headers(buffer: memoryview, count: int, headers: HeaderColumns | None) -> pa.Array[Any]:
-    kind = SCHEMA.field("headers").type
-    if headers is None:
-        ends = np.zeros(count + 1, np.int32)
-        items = pa.array([], _HEADER)
-    else:
-        ends = np.zeros(count + 1, np.int32)
+    ends = np.zeros(count + 1, np.int32)
+    items = _NO_HEADERS
+    if headers is not None:
         np.cumsum(np.bincount(headers.records, minlength=count), out=ends[1:])
         keys, values = _take(
             buffer, (headers.key_starts, headers.key_sizes), (headers.value_starts, headers.value_sizes)
         )
         items = pa.StructArray.from_arrays([_text(keys), values], fields=list(_HEADER))
     places: Any = _numbers(pa.int32(), ends)
-    lists: pa.Array[Any] = pa.ListArray.from_arrays(places, items, type=kind)
+    lists: pa.Array[Any] = pa.ListArray.from_arrays(places, items, type=_HEADERS)
     return lists
 
 

@@ -8,7 +8,6 @@ between the decoders (`scalar`, `uniform`, `columns`) and puts the place on thei
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kclient.errors import CorruptBatchError, ProtocolError
@@ -37,8 +36,6 @@ from kclient.records.scalar import decode_rows
 from kclient.types import TimestampType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow
 
     from kclient.records.columns import Columns
@@ -97,8 +94,11 @@ class RecordBatch(ABC):
     @property
     def codec(self) -> Codec:
         """How the records are compressed."""
-        with self._place(None, None):
+        try:
             return codec_of(self.attributes & CODEC_MASK)
+        except ProtocolError as error:
+            error.locate(offset=self.base_offset)
+            raise
 
     @property
     def timestamp_type(self) -> TimestampType:
@@ -123,22 +123,27 @@ class RecordBatch(ABC):
 
     def records(self, topic: str, partition: int) -> list[BytesRecord]:
         """All records as objects."""
-        with self._place(topic, partition):
+        try:
             return self._records(Origin(topic, partition, self.timestamp_type, self.leader_epoch))
+        except ProtocolError as error:
+            error.locate(topic=topic, partition=partition, offset=self.base_offset)
+            raise
 
     def columns(self) -> Columns:
         """All records as numpy columns over the buffer they lie in."""
-        with self._place(None, None):
+        try:
             return self._columns()
+        except ProtocolError as error:
+            error.locate(offset=self.base_offset)
+            raise
 
     def arrow(self, topic: str, partition: int) -> pyarrow.RecordBatch:
         """All records as one Arrow batch; `kclient.records.arrow.SCHEMA` says which columns."""
-        from kclient.records.arrow import arrow_batch  # noqa: PLC0415 - imports pyarrow
-
-        with self._place(topic, partition):
-            return arrow_batch(
-                self._columns(), Origin(topic, partition, self.timestamp_type, self.leader_epoch)
-            )
+        try:
+            return self._arrow(Origin(topic, partition, self.timestamp_type, self.leader_epoch))
+        except ProtocolError as error:
+            error.locate(topic=topic, partition=partition, offset=self.base_offset)
+            raise
 
     @abstractmethod
     def _records(self, origin: Origin) -> list[BytesRecord]: ...
@@ -146,13 +151,8 @@ class RecordBatch(ABC):
     @abstractmethod
     def _columns(self) -> Columns: ...
 
-    @contextmanager
-    def _place(self, topic: str | None, partition: int | None) -> Iterator[None]:
-        try:
-            yield
-        except ProtocolError as error:
-            error.locate(topic=topic, partition=partition, offset=self.base_offset)
-            raise
+    @abstractmethod
+    def _arrow(self, origin: Origin) -> pyarrow.RecordBatch: ...
 
 
 class ModernBatch(RecordBatch):
@@ -251,6 +251,13 @@ class ModernBatch(RecordBatch):
         if columns is not None:
             return records_from_columns(columns, origin)
         return records_from_rows(decode_rows(bytes(section), self.header), origin)
+
+    def _arrow(self, origin: Origin) -> pyarrow.RecordBatch:
+        from kclient.records.arrow import arrow_batch, arrow_from_records  # noqa: PLC0415 - imports pyarrow
+
+        if self.record_count < RUNS_FROM:
+            return arrow_from_records(self._records(origin))
+        return arrow_batch(self._columns(), origin)
 
     def _columns(self) -> Columns:
         from kclient.records.columns import columns_from_rows, columns_from_runs  # noqa: PLC0415

@@ -32,6 +32,8 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+_CODECS = tuple(Codec)
+
 # snappy-java's stream: marker, name, version 1, readable since version 1; then blocks, each behind its size.
 _XERIAL_MARK = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MARK + struct.pack(">ii", 1, 1)
@@ -45,10 +47,9 @@ _overflow_messages: dict[Codec, str] = {}
 
 def codec_of(number: int) -> Codec:
     """The codec with this number; `UnsupportedCodecError` for numbers that Kafka does not define."""
-    try:
-        return Codec(number)
-    except ValueError:
-        raise UnsupportedCodecError(f"compression codec {number} is not one of 0 to 4") from None
+    if not 0 <= number < len(_CODECS):
+        raise UnsupportedCodecError(f"compression codec {number} is not one of 0 to 4")
+    return _CODECS[number]
 
 
 def compress(data: Buffer, codec: Codec, level: int | None = None) -> bytes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from io import BytesIO
-from itertools import count as count_from
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kclient.errors import EncodeError
 from kclient.records import pieces as cut
+from kclient.records import varint
 from kclient.records.compression import Codec, compress
 from kclient.records.crc import crc32c
 from kclient.records.layout import (
@@ -26,20 +26,15 @@ from kclient.records.layout import (
     PREFIX_SIZE,
     TRANSACTIONAL,
 )
+from kclient.records.pieces import Fields, RecordTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kclient.types import Header
-
-RecordTuple: TypeAlias = "tuple[bytes | None, bytes | None, int, Sequence[Header]]"
 
 _CRC = struct.Struct(">I")
 # Fewer records than this are encoded faster one by one.
-_FEW = 12
-
-
-_EMPTY = "a batch without records: use encode_sparse for what compaction leaves behind"
+_FEW = 24
 
 
 class Stamp(NamedTuple):
@@ -58,15 +53,6 @@ class Stamp(NamedTuple):
     control: bool = False
     append_time: int | None = None
     delete_horizon: int | None = None
-
-
-class Fields(NamedTuple):
-    """The records of one batch as columns. One timestamp may stand for all; no headers means none at all."""
-
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
-    timestamps: int | Sequence[int]
-    headers: Sequence[Sequence[Header]] | None = None
 
 
 PLAIN = Stamp()
@@ -110,23 +96,17 @@ def encode_fields(
     keys, values, times, headers = fields
     total = len(keys)
     if total == 0:
-        raise EncodeError(_EMPTY)
-    if len(values) != total:
-        raise EncodeError(f"{total} keys but {len(values)} values")
+        raise EncodeError("a batch without records: use encode_sparse for what compaction leaves behind")
+    for column in (values, headers, None if isinstance(times, int) else times):
+        if column is not None and len(column) != total:
+            raise EncodeError(f"{total} keys but {len(column)} values, timestamps or headers")
+    first = times if isinstance(times, int) else times[0]
+    base = first if stamp.delete_horizon is None else stamp.delete_horizon
     try:
-        first = times if isinstance(times, int) else times[0]
-        base = first if stamp.delete_horizon is None else stamp.delete_horizon
-        pieces = None
-        if total >= _FEW and not (headers and headers.count(()) != total and any(headers)):
-            pieces = cut.by_columns(keys, values, times, base)
-        # Timestamps rise when `by_columns` takes them.
-        latest = times if isinstance(times, int) else times[-1]
-        if pieces is None:
-            latest = times if isinstance(times, int) else max(times)
-            pieces = cut.by_record(_rows(fields), base, count_from())
-        return _assemble(pieces, _Open(stamp, total, total - 1, base, latest), codec, level)
-    except (TypeError, ValueError, struct.error) as error:
+        pieces, latest = _cut(fields, base)
+    except (TypeError, ValueError) as error:
         raise EncodeError(f"records that a batch cannot carry: {error}") from error
+    return _assemble(pieces, _Open(stamp, total, total - 1, base, latest), codec, level)
 
 
 def encode_sparse(
@@ -143,11 +123,24 @@ def encode_sparse(
     first, latest = (times[0], max(times)) if rows else (-1, -1)
     base = first if stamp.delete_horizon is None else stamp.delete_horizon
     try:
-        pieces = cut.by_record(rows, base, [delta for delta, _ in records])
-        header = _Open(stamp, len(rows), last_offset_delta, base, latest)
-        return _assemble(pieces, header, codec if rows else Codec.NONE, level)
-    except (TypeError, struct.error) as error:
+        pieces = cut.by_record(rows, base, [varint.encode(delta) for delta, _ in records])
+    except TypeError as error:
         raise EncodeError(f"records that a batch cannot carry: {error}") from error
+    header = _Open(stamp, len(rows), last_offset_delta, base, latest)
+    return _assemble(pieces, header, codec if rows else Codec.NONE, level)
+
+
+def _cut(fields: Fields, base: int) -> tuple[list[bytes], int]:
+    """The pieces of all records, and the latest timestamp."""
+    keys, _, times, headers = fields
+    total = len(keys)
+    if total >= _FEW and (not headers or headers.count(()) == total or not any(headers)):
+        pieces = cut.by_columns(fields, base)
+        if pieces is not None:
+            # It takes only timestamps that rise.
+            return pieces, times if isinstance(times, int) else times[-1]
+    pieces = cut.by_record(_rows(fields), base, cut.consecutive(total))
+    return pieces, times if isinstance(times, int) else max(times)
 
 
 class _Open(NamedTuple):
@@ -189,17 +182,19 @@ def _assemble(pieces: list[bytes], header: _Open, codec: Codec, level: int | Non
     """Join the records behind their header and put length and checksum in.
 
     `BytesIO` hands out the very bytes object it was given as long as nobody else holds it, so writing the
-    checksum into it costs no second copy of the payloads.
+    header into it costs no second copy of the payloads.
     """
-    if codec is not Codec.NONE:
-        pieces = [compress(b"".join(pieces), codec, level)]
-    pieces.insert(0, bytes(HEADER_SIZE))
-    file = BytesIO(b"".join(pieces))
-    with file.getbuffer() as view:
-        view[:HEADER_SIZE] = header.pack(len(view) - HEADER_SIZE, codec)
-        checksum = crc32c(view[CHECKED_FROM:])
-        _CRC.pack_into(view, CRC_AT, checksum)
-    return file.getvalue()
+    try:
+        if codec is not Codec.NONE:
+            pieces = [compress(b"".join(pieces), codec, level)]
+        pieces.insert(0, bytes(HEADER_SIZE))
+        file = BytesIO(b"".join(pieces))
+        with file.getbuffer() as view:
+            view[:HEADER_SIZE] = header.pack(len(view) - HEADER_SIZE, codec)
+            _CRC.pack_into(view, CRC_AT, crc32c(view[CHECKED_FROM:]))
+        return file.getvalue()
+    except (TypeError, struct.error) as error:
+        raise EncodeError(f"records that a batch cannot carry: {error}") from error
 
 
 def _rows(fields: Fields) -> Iterable[RecordTuple]:

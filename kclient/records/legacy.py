@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kclient.errors import CorruptBatchError
+from kclient.errors import CorruptBatchError, ProtocolError
 from kclient.records.batch import RecordBatch
 from kclient.records.compression import Codec, codec_of, decompress
 from kclient.records.layout import CODEC_MASK, LOG_APPEND_TIME, PREFIX, PREFIX_SIZE
@@ -18,6 +18,8 @@ from kclient.records.objects import BytesRecord, Origin, records_from_rows
 from kclient.records.rows import Rows
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from kclient.records.columns import Columns
     from kclient.records.limits import Limits
 
@@ -89,8 +91,11 @@ class LegacyBatch(RecordBatch):
         self._check_crcs = check_crcs
         self.base_offset = self.last_offset = PREFIX.unpack_from(view)[0]
         self.leader_epoch = -1
-        with self._place(None, None):
+        try:
             self._message = message = _Message(view)
+        except ProtocolError as error:
+            error.locate(offset=self.base_offset)
+            raise
         self.magic = message.magic
         self.attributes = message.attributes
         self.max_timestamp = message.timestamp
@@ -104,8 +109,11 @@ class LegacyBatch(RecordBatch):
         return False
 
     def verify(self) -> None:
-        with self._place(None, None):
+        try:
             self._message.verify()
+        except ProtocolError as error:
+            error.locate(offset=self.base_offset)
+            raise
 
     def _records(self, origin: Origin) -> list[BytesRecord]:
         return records_from_rows(self._rows(), origin)
@@ -114,6 +122,11 @@ class LegacyBatch(RecordBatch):
         from kclient.records.columns import columns_from_rows  # noqa: PLC0415 - imports numpy
 
         return columns_from_rows(self._rows())
+
+    def _arrow(self, origin: Origin) -> pyarrow.RecordBatch:
+        from kclient.records.arrow import arrow_from_records  # noqa: PLC0415 - imports pyarrow
+
+        return arrow_from_records(self._records(origin))
 
     def _rows(self) -> Rows:
         codec = codec_of(self.attributes & CODEC_MASK)

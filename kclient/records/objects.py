@@ -6,20 +6,44 @@ in one go. Called by `batch`.
 
 from __future__ import annotations
 
+import gc
+import sys
+from functools import wraps
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeAlias
 
 from kclient.types import Header, Record, TimestampType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kclient.records.columns import Columns
     from kclient.records.layout import BatchHeader
     from kclient.records.rows import Rows
     from kclient.records.uniform import Run
 
+P = ParamSpec("P")
 BytesRecord: TypeAlias = "Record[bytes | None, bytes | None]"
+
+
+def _without_collection(make: Callable[P, list[BytesRecord]]) -> Callable[P, list[BytesRecord]]:
+    """Let the garbage collector wait until all records of the batch are made.
+
+    It would run every 700 records and walk all of them again and again, as long as making them takes. Since
+    Python 3.12 it waits for the end of such calls by itself.
+    """
+
+    @wraps(make)
+    def paused(*args: P.args, **kwargs: P.kwargs) -> list[BytesRecord]:
+        if not gc.isenabled():
+            return make(*args, **kwargs)
+        gc.disable()
+        try:
+            return make(*args, **kwargs)
+        finally:
+            gc.enable()
+
+    return paused if sys.version_info < (3, 12) else make
 
 
 class Origin(NamedTuple):
@@ -43,6 +67,7 @@ def records_from_rows(rows: Rows, origin: Origin) -> list[BytesRecord]:
     return _build(origin, rows.offsets, rows.timestamps, (keys, values, headers), sizes)
 
 
+@_without_collection
 def records_from_columns(columns: Columns, origin: Origin) -> list[BytesRecord]:
     """All records of a large batch."""
     from kclient.records.cutting import cut_fields  # noqa: PLC0415 - imports numpy
@@ -57,6 +82,7 @@ def records_from_columns(columns: Columns, origin: Origin) -> list[BytesRecord]:
     return _build(origin, columns.offsets.tolist(), columns.timestamps.tolist(), payloads, sizes)
 
 
+@_without_collection
 def records_from_runs(
     buffer: memoryview, runs: list[Run], header: BatchHeader, origin: Origin
 ) -> list[BytesRecord]:
@@ -112,22 +138,22 @@ def _slices(buffer: bytes, starts: list[int], sizes: list[int]) -> list[bytes | 
 
 def header_tuples(buffer: bytes, count: int, spans: Sequence[list[int]]) -> list[tuple[Header, ...]]:
     """The headers of each of `count` records. Keys that are not UTF-8 keep what can be read of them."""
-    out: list[tuple[Header, ...]] = [()] * count
-    names: dict[bytes, str] = {}
-    current = -1
-    headers: list[Header] = []
     records, key_starts, key_sizes, value_starts, value_sizes = spans
-    values = _slices(buffer, value_starts, value_sizes)
-    for record, raw, value in zip(records, _slices(buffer, key_starts, key_sizes), values, strict=True):
-        assert raw is not None
-        name = names.get(raw)
-        if name is None:
-            name = names[raw] = raw.decode(errors="replace")
-        if record != current:
-            if headers:
-                out[current] = tuple(headers)
-            current, headers = record, []
-        headers.append((name, value))
-    if headers:
-        out[current] = tuple(headers)
+    raw = [buffer[start : start + size] for start, size in zip(key_starts, key_sizes, strict=True)]
+    names = {name: name.decode(errors="replace") for name in set(raw)}
+    headers: list[Any] = list(
+        zip(map(names.__getitem__, raw), _slices(buffer, value_starts, value_sizes), strict=True)
+    )
+    # Where each record has as many headers as the next, they can be dealt out without looking.
+    each = len(headers) // count
+    if len(headers) == each * count and records == [record for record in range(count) for _ in range(each)]:
+        return list(zip(*[iter(headers)] * each, strict=True))
+    out: list[tuple[Header, ...]] = [()] * count
+    start, total = 0, len(headers)
+    while start < total:
+        record, end = records[start], start + 1
+        while end < total and records[end] == record:
+            end += 1
+        out[record] = tuple(headers[start:end])
+        start = end
     return out

@@ -20,55 +20,66 @@ if TYPE_CHECKING:
     from kclient.types import Header
 
 T = TypeVar("T")
+RecordTuple: TypeAlias = "tuple[bytes | None, bytes | None, int, Sequence[Header]]"
 
 # Where the varint of an offset delta becomes a byte longer.
 _OFFSET_CLASSES = ((64, 1), (8192, 2), (1 << 20, 3), (1 << 27, 4), (1 << 31, 5))
 _NULL = varint.encode(-1)
 
 
-def by_record(
-    rows: Iterable[tuple[bytes | None, bytes | None, int, Sequence[Header]]], base: int, deltas: Iterable[int]
-) -> list[bytes]:
-    """One row after the other, each at the offset delta that belongs to it."""
-    small = varint.table()
-    heads = _lengths_alone()
-    encode = varint.encode
-    limit = TABLED
+class Fields(NamedTuple):
+    """The records of one batch as columns. One timestamp may stand for all; no headers means none at all."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: int | Sequence[int]
+    headers: Sequence[Sequence[Header]] | None = None
+
+
+def by_record(rows: Iterable[RecordTuple], base: int, offsets: Iterable[bytes]) -> list[bytes]:
+    """Any records, each at the (encoded) offset delta that belongs to it. A hot loop."""
+    lengths, sizes = _field_tables()
     pieces: list[bytes] = []
-    for delta, (key, value, timestamp, headers) in zip(deltas, rows, strict=False):
-        elapsed = timestamp - base
-        time = small[elapsed] if 0 <= elapsed < limit else encode(elapsed)
-        offset = small[delta] if 0 <= delta < limit else encode(delta)
-        body = len(time) + len(offset) + 2
-        if key is None:
-            key, key_size = b"", _NULL  # noqa: PLW2901 - a null takes no bytes
-        else:
-            size = len(key)
-            body += size
-            key_size = small[size] if size < limit else encode(size)
-        if value is None:
-            value, value_size = b"", _NULL  # noqa: PLW2901
-        else:
-            size = len(value)
-            body += size
-            value_size = small[size] if size < limit else encode(size)
-        body += len(key_size) + len(value_size)
-        tail = b"\0"
-        if headers:
-            tail = _header_bytes(headers)
-            body += len(tail) - 1
-        head = heads[body] if body < limit else encode(body) + b"\0"
-        pieces += head, time, offset, key_size, key, value_size, value, tail
+    last = None
+    for offset, (key, value, timestamp, headers) in zip(offsets, rows, strict=False):
+        if timestamp != last:
+            last = timestamp
+            time = _time(timestamp - base)
+            heads = _heads_from(2 + len(time))
+        tail = _header_bytes(headers) if headers else b"\0"
+        key_at = 0 if key is None else len(key) + 1
+        value_at = 0 if value is None else len(value) + 1
+        try:
+            head = heads[sizes[key_at] + sizes[value_at] + len(offset) + len(tail) - 1]
+            pieces += head, time, offset, lengths[key_at], key or b"", lengths[value_at], value or b"", tail
+        except IndexError:
+            fields = _field(key) + _field(value)
+            body = 1 + len(time) + len(offset) + sum(map(len, fields)) + len(tail)
+            pieces += varint.encode(body), b"\0", time, offset, *fields, tail
     return pieces
 
 
+def _field(field: bytes | None) -> tuple[bytes, bytes]:
+    return (_NULL, b"") if field is None else (varint.encode(len(field)), field)
+
+
 def _header_bytes(headers: Sequence[Header]) -> bytes:
+    small = varint.table()
     pieces = [varint.encode(len(headers))]
     for name, value in headers:
-        raw = name.encode()
-        pieces += varint.encode(len(raw)), raw
-        pieces += (_NULL,) if value is None else (varint.encode(len(value)), value)
+        if value is None:
+            pieces += _header_name(name), _NULL
+        else:
+            size = len(value)
+            pieces += _header_name(name), small[size] if size < TABLED else varint.encode(size), value
     return b"".join(pieces)
+
+
+@lru_cache(maxsize=256)
+def _header_name(name: str) -> bytes:
+    """The key of a header with its length; an application uses few different ones."""
+    raw = name.encode()
+    return varint.encode(len(raw)) + raw
 
 
 class _Lengths(NamedTuple):
@@ -82,27 +93,28 @@ class _Lengths(NamedTuple):
 _Run: TypeAlias = tuple[int, int, int, bytes]
 
 
-def by_columns(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None], times: int | Sequence[int], base: int
-) -> list[bytes] | None:
+def by_columns(fields: Fields, base: int) -> list[bytes] | None:
     """All records without headers at consecutive offsets, or None when it does not know the shape.
 
-    It knows keys and values below 8 KB that are not null, keys that are all null, and timestamps that rise.
+    It knows keys and values below 8 KB that are not null, keys that are all null, and timestamps that rise in
+    few steps. Never touches a single record: all loops are in C.
     """
+    keys, values, times, _ = fields
     total = len(keys)
     runs = _runs(times, base, total)
     if runs is None:
         return None
     try:
-        key = _lengths(keys)
-        value = _lengths(values)
+        key, value = _lengths(keys), _lengths(values)
+        if value.sizes == -1:
+            return None
         columns = _heads(key.sizes, value.sizes, runs)
     except (TypeError, IndexError):
         return None
     if isinstance(key.pieces, bytes):
-        columns.append(_offsets(total, key.pieces))
+        columns.append(consecutive(total, key.pieces))
     else:
-        columns += [_offsets(total, b""), key.pieces]
+        columns += [consecutive(total, b""), key.pieces]
     if key.sizes != -1:
         columns.append(keys)
     columns += [[value.pieces] * total if isinstance(value.pieces, bytes) else value.pieces, values]
@@ -129,18 +141,15 @@ def _runs(times: int | Sequence[int], base: int, total: int) -> list[_Run] | Non
     elif list(times) != sorted(times):
         return None
     still = len(times) == 1
-    small = varint.table()
     runs: list[_Run] = []
-    most = 16 + total // 16
+    most = 4 + total // 24
     start = 0
     for end, offset_size in _OFFSET_CLASSES:
         stop = min(end, total)
         while start < stop:
             now = times[0 if still else start]
             cut = stop if still else bisect_right(times, now, start, stop)
-            elapsed = now - base
-            time = small[elapsed] if 0 <= elapsed < TABLED else varint.encode(elapsed)
-            runs.append((start, cut, offset_size, time))
+            runs.append((start, cut, offset_size, _time(now - base)))
             start = cut
             if len(runs) > most:
                 return None
@@ -155,21 +164,22 @@ def _heads(
     One column where all records have one size or one timestamp, else the timestamps are a second.
     """
     heads: list[bytes] = []
-    sizes = _sizes_with_length()
+    sizes = _field_tables()[1]
     if isinstance(keys, int) and isinstance(values, int):
-        fixed = 2 + sizes[keys] + sizes[values]
-        every = _heads_from(0)
+        fixed = 2 + sizes[keys + 1] + sizes[values + 1]
+        every = _ended_heads_from(0, still=False)
         for start, end, offset_size, time in runs:
             heads += [every[fixed + offset_size + len(time)] + time] * (end - start)
         return [heads]
     if isinstance(keys, int):
-        fixed, bodies, table = 2 + sizes[keys], values, _heads_by_value
+        fixed, bodies, table = 2 + sizes[keys + 1], values, _ended_heads_by_value
     else:
-        varying = _pick(sizes, keys)
+        varying = _pick(sizes[1:], keys)
         if isinstance(values, int):
-            fixed, bodies, table = 2 + sizes[values], varying, _heads_from
+            fixed, bodies, table = 2 + sizes[values + 1], varying, _ended_heads_from
         else:
-            fixed, bodies, table = 2, list(map(add, varying, _pick(sizes, values))), _heads_from
+            bodies = list(map(add, varying, _pick(sizes[1:], values)))
+            fixed, table = 2, _ended_heads_from
     assert not isinstance(bodies, int)
     still = all(time == b"\0" for _, _, _, time in runs)
     times: list[bytes] = []
@@ -179,7 +189,7 @@ def _heads(
     return [heads] if still else [heads, times]
 
 
-def _offsets(total: int, suffix: bytes) -> list[bytes]:
+def consecutive(total: int, suffix: bytes = b"") -> list[bytes]:
     """Offset deltas 0, 1, 2 ... with the length of the key behind them where all keys are of one size."""
     offsets = _offset_table(suffix)
     if total <= TABLED:
@@ -193,34 +203,41 @@ def _offset_table(suffix: bytes) -> list[bytes]:
 
 
 @cache
-def _sizes_with_length() -> list[int]:
-    """Sizes of fields of 0, 1 ... bytes with their length in front; the last is that of null, at -1."""
-    return [*(size + len(piece) for size, piece in enumerate(varint.table())), 1]
+def _field_tables() -> tuple[list[bytes], list[int]]:
+    """Encoded length, and size with it, of a field that is null or has 0, 1 ... bytes, in this order."""
+    table = varint.table()
+    return [_NULL, *table], [1, *(size + len(piece) for size, piece in enumerate(table))]
 
 
-@cache
-def _lengths_alone() -> list[bytes]:
-    """For bodies of 0, 1 ... bytes: [length] [attributes]."""
+@lru_cache(maxsize=16)
+def _heads_from(smallest: int) -> list[bytes]:
+    """For bodies of `smallest`, `smallest` + 1 ... bytes: [length] [attributes]."""
+    if smallest:
+        return _heads_from(0)[smallest:]
     return [piece + b"\0" for piece in varint.table()]
 
 
 @lru_cache(maxsize=32)
-def _heads_from(smallest: int, still: bool = False) -> list[bytes]:
-    """For bodies of `smallest`, `smallest` + 1 ... bytes: [end of record before] [length] [attributes].
+def _ended_heads_from(smallest: int, still: bool) -> list[bytes]:
+    """The same after the end of the record before, and before the timestamp delta 0 where `still`.
 
-    And the timestamp delta 0 where `still`. The lists share their items.
+    The lists share their items.
     """
     if smallest:
-        return _heads_from(0, still)[smallest:]
+        return _ended_heads_from(0, still)[smallest:]
     end = b"\0" if still else b""
-    return [b"\0" + piece + end for piece in _lengths_alone()]
+    return [b"\0" + head + end for head in _heads_from(0)]
 
 
 @lru_cache(maxsize=32)
-def _heads_by_value(rest: int, still: bool) -> list[bytes]:
+def _ended_heads_by_value(rest: int, still: bool) -> list[bytes]:
     """The same for values of 0, 1 ... bytes, where all else in the body takes `rest` bytes."""
-    heads = _heads_from(0, still)
-    return [heads[rest + size] for size in _sizes_with_length()[:-1] if rest + size < TABLED]
+    heads = _ended_heads_from(0, still)
+    return [heads[rest + size] for size in _field_tables()[1][1:] if rest + size < TABLED]
+
+
+def _time(elapsed: int) -> bytes:
+    return varint.table()[elapsed] if 0 <= elapsed < TABLED else varint.encode(elapsed)
 
 
 def _pick(table: Mapping[Any, T] | Sequence[T], places: Sequence[Any]) -> Sequence[T]:

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     UInt64s = NDArray[np.uint64]
 
 _INT64 = 1 << 63
+_FAR = 1 << 62
 _ONE_BYTE = np.array([byte >> 1 ^ -(byte & 1) for byte in range(128)], np.int64)
 _VALUE_WORDS = ("u1", "u1", "<u2", "<u4", "<u4")
-# Each run costs as much as some 30 records one by one; so many in a batch are still worth it.
+# Each run costs as much as some 30 records one by one: one shorter than this, or many, are not worth it.
+_SHORT_RUN = 16
 _FEW_RUNS = 4
-_RECORDS_PER_RUN = 64
 
 
 class Run(NamedTuple):
@@ -85,12 +86,15 @@ def decode_runs(buffer: memoryview, header: BatchHeader) -> list[Run] | None:
         while index < count:
             shape = _shape(buffer, position)
             run = shape and _run(buffer, position, index, min(stretch, count - index), shape)
-            if not run or not _plausible(run, header) or len(runs) > _FEW_RUNS + index // _RECORDS_PER_RUN:
+            if not run or not _plausible(run, header):
                 return None
             stretch = stretch * 64 if run.number == stretch else 64
             position += run.number * run.stride
             index += run.number
             runs.append(run)
+            too_many = len(runs) > _FEW_RUNS + index // (4 * _SHORT_RUN)
+            if index < count and (too_many or run.number < _SHORT_RUN):
+                return None
     except (CorruptBatchError, IndexError):
         return None
     if position != len(buffer):
@@ -141,17 +145,18 @@ def _run(buffer: memoryview, start: int, index: int, most: int, shape: _Shape) -
     most = min(most, (len(buffer) - start) // stride)
     if most == 0:
         return None
-    words: UInt64s = np.ndarray((most,), "<u8", buffer, start, (stride,)).copy()
+    words: UInt64s = np.ndarray((most,), "<u8", buffer, start, (stride,))
     kind = _VALUE_WORDS[shape.value_at - shape.length_at]
     lengths = np.ndarray((most,), kind, buffer, start + shape.length_at, (stride,))
     headers = np.ndarray((most,), "u1", buffer, start + stride - 1, (stride,))
-    apart = words ^ words[0]
-    differs = (apart & np.uint64(shape.mask)) != 0
+    bound = words & np.uint64(shape.mask)
+    differs = bound != bound[0]
     differs |= lengths != lengths[0]
     differs |= headers != 0
-    if differs.any():
-        most = int(differs.argmax())
-        words, apart = words[:most], apart[:most]
+    other = int(differs.argmax())
+    if differs[other]:
+        most = other
+        words = words[:most]
     return Run(
         start,
         stride,
@@ -160,19 +165,20 @@ def _run(buffer: memoryview, start: int, index: int, most: int, shape: _Shape) -
         shape.key_size,
         shape.value_at,
         shape.value_size,
-        _elapsed(words, apart, shape),
+        _elapsed(words, shape),
         _deltas(words, index, shape),
         index,
     )
 
 
-def _elapsed(words: UInt64s, apart: UInt64s, shape: _Shape) -> Int64s | int:
-    at, width = shape.time_at, shape.time_width
-    if not (apart & np.uint64((1 << 8 * width) - 1 << 8 * at)).any():
-        return int(_zigzag(words[:1], at, width)[0])
-    if width == 1:
-        return _ONE_BYTE.take(words >> np.uint64(8 * at) & np.uint64(0x7F))
-    return _zigzag(words, at, width)
+def _elapsed(words: UInt64s, shape: _Shape) -> Int64s | int:
+    if shape.time_width == 1:
+        elapsed = _ONE_BYTE.take((words >> np.uint64(8 * shape.time_at)).view(np.int64) & 0x7F)
+    else:
+        elapsed = _zigzag(words, shape.time_at, shape.time_width)
+    first = int(elapsed[0])
+    # Timestamps that rise, as nearly all do, are all the same when the last is the first.
+    return first if first == elapsed[-1] and (elapsed == first).all() else elapsed
 
 
 def _deltas(words: UInt64s, index: int, shape: _Shape) -> Int64s | None:
@@ -200,10 +206,11 @@ def _plausible(run: Run, header: BatchHeader) -> bool:
         low, high = int(run.deltas.min()), int(run.deltas.max())
     if low < 0 or high > header.last_offset_delta:
         return False
-    if isinstance(run.elapsed, int):
-        first = last = run.elapsed
-    else:
-        first, last = int(run.elapsed.min()), int(run.elapsed.max())
+    # No delta that fits between the key and the length can leave these bounds, except near the ends of time.
+    if -_FAR < header.base_timestamp < _FAR:
+        return True
+    elapsed = run.elapsed
+    first, last = (elapsed, elapsed) if isinstance(elapsed, int) else (int(elapsed.min()), int(elapsed.max()))
     return header.base_timestamp + first >= -_INT64 and header.base_timestamp + last < _INT64
 
 

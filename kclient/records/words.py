@@ -6,6 +6,7 @@ or `TooOdd`, never with a wrong answer.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _CONTINUE = np.uint64(0x8080808080808080)
 _PAYLOAD = np.uint64(0x7F7F7F7F7F7F7F7F)
+_TWO_BYTES = np.uint64(0xFFFF)
 _ONES = np.uint64(0x0101010101010101)
 # Neighbouring groups of 7, 14 and 28 bits are pushed together: keep, take, shift.
 _SQUEEZE = tuple(
@@ -64,26 +66,24 @@ class Cursor:
 
     def varint(self) -> Int64s:
         """The zigzag varint here, and go on behind it."""
-        raw, size = self._raw()
-        self.position = self.position + (size if isinstance(size, int) else size.view(np.int64))
-        self._word = self._word >> (np.uint64(size * 8) if isinstance(size, int) else size << np.uint64(3))
-        sign = raw & np.uint64(1)
-        value = (raw >> np.uint64(1)).view(np.int64)
-        return value ^ -sign.view(np.int64) if sign.any() else value
-
-    def _raw(self) -> tuple[UInt64s, int | UInt64s]:
         if self._left < 2:
             self.seek(self.position)
-        word = self._word
-        if not (word & np.uint64(0x80)).any():
-            self._left -= 1
-            return word & np.uint64(0x7F), 1
-        if ((word & np.uint64(0x8080)) == np.uint64(0x80)).all():
+        values, sizes = _short_varints()
+        first = (self._word & _TWO_BYTES).view(np.int64)
+        size = sizes.take(first)
+        if size.min() > 0:
+            value = values.take(first)
             self._left -= 2
-            return word & np.uint64(0x7F) | word >> np.uint64(1) & np.uint64(0x3F80), 2
-        if self._left < 8:
-            self.seek(self.position)
-            word = self._word
+        else:
+            value, size = self._long_varint()
+        self.position = self.position + size
+        self._word = self._word >> (size << 3).view(np.uint64)
+        return value
+
+    def _long_varint(self) -> tuple[Int64s, Int64s]:
+        """Value and size where some take more than two bytes."""
+        self.seek(self.position)
+        word = self._word
         ends = ~word & _CONTINUE
         if not ends.all():
             raise TooOddError
@@ -93,7 +93,8 @@ class Cursor:
         raw = word & below & _PAYLOAD
         for keep, take, shift in _SQUEEZE:
             raw = raw & keep | (raw & take) >> shift
-        return raw, size
+        value = (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
+        return value, size.view(np.int64)
 
     def expect(self, words: UInt64s, masks: UInt64s, bits: UInt64s) -> bool:
         """Whether exactly these encodings, the last one longest, stand here; if so, go on behind them."""
@@ -106,3 +107,13 @@ class Cursor:
         self._word = self._word >> bits
         self._left -= longest
         return True
+
+
+@cache
+def _short_varints() -> tuple[Int64s, Int64s]:
+    """Value and size of the varint at the start of any two bytes; size 0 if it is longer than that."""
+    number = np.arange(1 << 16, dtype=np.int64)
+    low, high = number & 0xFF, number >> 8
+    sizes = np.where(low < 0x80, 1, np.where(high < 0x80, 2, 0))
+    raw = np.where(low < 0x80, low, low & 0x7F | high << 7)
+    return raw >> 1 ^ -(raw & 1), sizes
