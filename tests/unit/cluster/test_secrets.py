@@ -101,7 +101,6 @@ def assert_hidden(text: str) -> None:
 @pytest.mark.parametrize("trouble", FAULTS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_no_failure_while_connecting_shows_a_secret(
-    loop: VirtualLoop,
     brokers: Brokers,
     caplog: pytest.LogCaptureFixture,
     mechanism: str,
@@ -109,8 +108,8 @@ async def test_no_failure_while_connecting_shows_a_secret(
     key: ApiKey,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    loop.set_debug(True)
     fakes = secured(brokers, mechanism)
+    fakes.loop.set_debug(True)
     for broker in fakes.brokers.values():
         broker.always(key, FAULTS[trouble])
     cluster = new_cluster(

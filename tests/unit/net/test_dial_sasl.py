@@ -23,6 +23,7 @@ from tests.support.planted import forms, told
 from tests.support.virtual_loop import VirtualLoop, until
 
 Brokers = Callable[..., FakeCluster]
+WRONG = "looking-glass"
 SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
@@ -57,9 +58,9 @@ async def test_a_wrong_password_is_an_authentication_error_at_once(
 ) -> None:
     cluster = brokers(sasl=login())
     with pytest.raises(AuthenticationError, match="Invalid username or password") as caught:
-        await connect(loop, cluster[1], **plain("looking-glass"))
+        await connect(loop, cluster[1], **plain(WRONG))
     assert not caught.value.retriable
-    assert not [form for form in forms("looking-glass") if form in told(caught.value)]
+    assert not [form for form in forms(WRONG) if form in told(caught.value)]
     assert loop.time() < 1
     assert cluster[1].count(ApiKey.SASL_AUTHENTICATE) == 1
 
