@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kclient.errors import ClientClosedError
 
@@ -58,19 +58,16 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError(f"a blocking call of {self._name} on its own loop thread would never end")
-        with self._gate:
-            if self._ending:
-                work.close()
-                raise ClientClosedError(f"{self._name} is closed")
-            future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        call = _Call(work)
         try:
-            return future.result()
+            self._let_in(call)
+            return call.result.result()
         except CancelledError as error:
             if self._ending:
                 raise ClientClosedError(f"{self._name} was closed during the call") from error
             raise
         except BaseException:
-            future.cancel()
+            self._call_off(call)
             raise
 
     def stop(self) -> None:
@@ -96,6 +93,19 @@ class LoopThread:
             self._ending = True
             asyncio.run_coroutine_threadsafe(finish(), self._loop)
 
+    def _let_in(self, call: _Call[T]) -> None:
+        with self._gate:
+            if self._ending:
+                call.call_off()
+                raise ClientClosedError(f"{self._name} is closed")
+            self._loop.call_soon_threadsafe(call.begin)
+
+    def _call_off(self, call: _Call[T]) -> None:
+        """End what nobody waits for any more; a loop that ends does so by itself."""
+        with self._gate:
+            if not self._ending and not call.result.done():
+                self._loop.call_soon_threadsafe(call.call_off)
+
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
@@ -104,6 +114,39 @@ class LoopThread:
             _cancel_everything(self._loop)
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+
+class _Call(Generic[T]):
+    """A coroutine that crosses over, made before anything can go wrong.
+
+    `asyncio.run_coroutine_threadsafe` hands out its future at the end: a Ctrl-C that comes while it works
+    leaves a coroutine that runs on and that nobody can cancel.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self.result: Future[T] = Future()
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._settle)
+
+    def call_off(self) -> None:
+        if self._task is None:
+            self._work.close()
+        else:
+            self._task.cancel()
+
+    def _settle(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.result.cancel()
+            return
+        error = task.exception()
+        if error is None:
+            self.result.set_result(task.result())
+        else:
+            self.result.set_exception(error)
 
 
 def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
