@@ -217,6 +217,7 @@ _REFUSED_CERTIFICATE = {
     "TLSV1_ALERT_DECRYPT_ERROR": "could not verify that the client has the key of its certificate",
 }
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+_NOT_DECRYPTED = "DECRYPTION_FAILED_OR_BAD_RECORD_MAC"
 _NOTHING_IN_COMMON = (
     "TLSV1_ALERT_PROTOCOL_VERSION",
     "UNSUPPORTED_PROTOCOL",
@@ -255,6 +256,11 @@ def _broken(error: ssl.SSLError | ConnectionError, reason: str, host: str) -> st
         return (
             f"{host} and this client share no TLS version or cipher ({reason}): have the broker enable "
             "TLS 1.2 or 1.3; some brokers say in this way that they require a client certificate"
+        )
+    if reason == _NOT_DECRYPTED:
+        return (
+            f"what {host} sent after the TLS handshake cannot be decrypted ({reason}): in this way old "
+            "brokers say that they require a client certificate, or refuse the one they got; check ssl_certfile"
         )
     if isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return (

@@ -274,6 +274,11 @@ def _alert(reason: str) -> ssl.SSLError:
         (_alert("TLSV1_ALERT_UNKNOWN_CA"), AuthenticationError, "does not trust the authority"),
         (_alert("SSLV3_ALERT_BAD_CERTIFICATE"), AuthenticationError, "requires a client certificate, or"),
         (_alert("TLSV1_ALERT_PROTOCOL_VERSION"), KafkaConnectionError, "enable TLS 1.2"),
+        (
+            _alert("DECRYPTION_FAILED_OR_BAD_RECORD_MAC"),
+            KafkaConnectionError,
+            "require a client certificate",
+        ),
         (_alert("SOMETHING_NEW"), KafkaConnectionError, "failed: SOMETHING_NEW"),
         (ssl.SSLEOFError(8, "EOF occurred"), KafkaConnectionError, "probably does not speak TLS"),
         (ConnectionResetError(), KafkaConnectionError, "probably does not speak TLS"),
