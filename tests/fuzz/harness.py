@@ -22,6 +22,7 @@ from typing import Any
 from kclient.errors import ProtocolError
 from tests.fuzz.mutate import mutate, random_bytes
 
+# Half of them are messages and frames, half record batches.
 DEFAULT_CASES = 220_000
 DEFAULT_SEED = 1
 SLOWEST_CASE = 1.0

@@ -22,7 +22,7 @@ from tests.fuzz.harness import SLOWEST_CASE, Target, cases, fuzz, peak_allocatio
 from tests.support.catalogue import every_version, versions_of
 from tests.support.instances import random_instance
 
-MESSAGES_SHARE = 0.45
+MESSAGES_SHARE = 0.40
 FRAMES_SHARE = 0.10
 SAMPLES = 6
 

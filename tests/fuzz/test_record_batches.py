@@ -27,10 +27,10 @@ from tests.fuzz.batches import (
 )
 from tests.fuzz.harness import SLOWEST_CASE, cases, fuzz
 
-SECTIONS_SHARE = 0.14
-BATCHES_SHARE = 0.12
-LEGACY_SHARE = 0.10
-CHECKED_SHARE = 0.05
+SECTIONS_SHARE = 0.16
+BATCHES_SHARE = 0.15
+LEGACY_SHARE = 0.12
+CHECKED_SHARE = 0.07
 
 TOPIC, PARTITION = "topic", 3
 
