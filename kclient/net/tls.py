@@ -260,7 +260,8 @@ def _broken(error: ssl.SSLError | ConnectionError, reason: str, host: str) -> st
     if reason == _NOT_DECRYPTED:
         return (
             f"what {host} sent after the TLS handshake cannot be decrypted ({reason}): in this way old "
-            "brokers say that they require a client certificate, or refuse the one they got; check ssl_certfile"
+            "brokers say that they require a client certificate, or refuse the one they got: "
+            "check ssl_certfile"
         )
     if isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return (
