@@ -131,13 +131,22 @@ async def consume(cluster: Cluster) -> tuple[int, int]:
     return rows, size
 
 
+async def know_leaders(cluster: Cluster) -> None:
+    """Wait until every partition of the new topic has a leader."""
+    cluster.metadata.follow([TOPIC])
+    deadline = cluster.deadline()
+    partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+    while any(cluster.metadata.snapshot.leader(partition) is None for partition in partitions):
+        await cluster.metadata.refreshed(deadline)
+
+
 async def run(bootstrap: str) -> None:
     async with AsyncAdmin(bootstrap_servers=bootstrap) as admin:
         await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
     cluster = Cluster(ClientConfig(bootstrap_servers=bootstrap))
     try:
         await cluster.start(cluster.deadline())
-        await cluster.metadata.topic(TOPIC, cluster.deadline())
+        await know_leaders(cluster)
         began = time.perf_counter()
         compressed = await produce(cluster)
         produced = time.perf_counter()
