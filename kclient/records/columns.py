@@ -14,7 +14,7 @@ import numpy as np
 from kclient.records.layout import LOG_APPEND_TIME, BatchHeader
 from kclient.records.uniform import consecutive_varints
 from kclient.records.walk import record_bounds
-from kclient.records.words import Cursor, TooOddError
+from kclient.records.words import WORD, Cursor, TooOddError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +88,7 @@ def columns_from_runs(buffer: memoryview, runs: list[Run], header: BatchHeader) 
 
 def decode_columns(buffer: memoryview, header: BatchHeader) -> Columns | None:
     """Find the fields of all records in `buffer`, or None where the scalar decoder should look instead."""
-    bounds = record_bounds(buffer, header.record_count)
+    bounds = record_bounds(buffer, header.record_count) if len(buffer) >= WORD else None
     if bounds is None:
         return None
     try:

@@ -95,12 +95,14 @@ def decompress(data: memoryview, codec: Codec, limits: Limits, *, magic: int = 2
             return memoryview(buffer)[:used]
         if size >= allowance:
             raise _too_large(len(data), codec, allowance)
+        del buffer
         size = min(size * 4, allowance)
 
 
 def _too_large(compressed: int, codec: Codec, allowance: int) -> DecompressionLimitError:
     return DecompressionLimitError(
-        f"{compressed} bytes of {codec.name.lower()} expand beyond the limit of {allowance} bytes"
+        f"{compressed} bytes of {codec.name.lower()} expand to more than {allowance} bytes: "
+        "raise `Limits` if the data is trusted"
     )
 
 
@@ -159,6 +161,8 @@ def _decompress_snappy(data: memoryview, allowance: int) -> memoryview:
         for block, size in zip(blocks, sizes, strict=True):
             if size:
                 cramjam.snappy.decompress_raw_into(block, buffer[position : position + size])
+            elif len(block) != 1:
+                raise CorruptBatchError(f"a snappy block of {len(block)} bytes that holds nothing")
             position += size
     except (cramjam.DecompressionError, OSError, ValueError) as error:
         raise CorruptBatchError(f"snappy data cannot be decompressed: {error}") from error

@@ -104,7 +104,7 @@ def encode_fields(
     base = first if stamp.delete_horizon is None else stamp.delete_horizon
     try:
         pieces, latest = _cut(fields, base)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(f"records that a batch cannot carry: {error}") from error
     return _assemble(pieces, _Open(stamp, total, total - 1, base, latest), codec, level)
 
@@ -124,7 +124,7 @@ def encode_sparse(
     base = first if stamp.delete_horizon is None else stamp.delete_horizon
     try:
         pieces = cut.by_record(rows, base, [varint.encode(delta) for delta, _ in records])
-    except TypeError as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(f"records that a batch cannot carry: {error}") from error
     header = _Open(stamp, len(rows), last_offset_delta, base, latest)
     return _assemble(pieces, header, codec if rows else Codec.NONE, level)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     UInt64s = NDArray[np.uint64]
 
+# Bytes that are read at once: a buffer must have as many.
+WORD = 8
+
 _CONTINUE = np.uint64(0x8080808080808080)
 _PAYLOAD = np.uint64(0x7F7F7F7F7F7F7F7F)
 _TWO_BYTES = np.uint64(0xFFFF)
@@ -44,7 +47,7 @@ class Cursor:
     def __init__(self, buffer: memoryview, position: Int64s) -> None:
         # Overlapping words, one beginning at every byte.
         self._words: UInt64s = np.ndarray((len(buffer) - 7,), "<u8", buffer, strides=(1,))
-        self._last = len(buffer) - 8
+        self._last = len(buffer) - WORD
         self._word: UInt64s
         self.seek(position)
 
@@ -56,7 +59,7 @@ class Cursor:
         else:
             inside = np.minimum(position, self._last)
             self._word = self._words[inside] >> ((position - inside) << 3).view(np.uint64)
-        self._left = 8
+        self._left = WORD
 
     def skip(self, size: int) -> None:
         """Go on by `size` bytes that were seen already."""
