@@ -1,13 +1,12 @@
 """Clients of a broker with secured listeners: as whom it lets them in, or why not.
 
 Every broker has three topics, each of which one user may describe: so the broker itself says whom it takes a
-client for. What kclient says on the way (logs, exceptions, reprs) is kept and searched for secrets at the end.
+client for. What kclient says on the way (logs, exceptions, reprs) is searched for secrets at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -73,7 +72,7 @@ class Visitor:
             listener,
             sasl_mechanism=mechanism,
             sasl_plain_username=user,
-            sasl_plain_password=USERS[user] if password is None else password,
+            sasl_plain_password=USERS.get(user, WRONG) if password is None else password,
             **more,
         )
 
@@ -85,7 +84,7 @@ class Visitor:
         """Why a client with these options does not get in."""
         with pytest.raises(KafkaError) as caught:
             self.identity(options)
-        self._said.append(told(caught.value))
+        self.hear(caught.value)
         return caught.value
 
     def run(self, options: dict[str, Any], work: Callable[[Cluster], Awaitable[T]]) -> T:
@@ -103,6 +102,10 @@ class Visitor:
 
     def cluster(self, options: dict[str, Any]) -> Cluster:
         return Cluster(ClientConfig(**options))
+
+    def hear(self, error: KafkaError) -> None:
+        """Keep what an error tells."""
+        self._said.append(told(error))
 
     def heed(self, cluster: Cluster) -> None:
         """Keep what a cluster shows of itself."""
@@ -174,8 +177,3 @@ def _acls() -> CreateAclsRequest:
             for topic in _TOPICS
         ]
     )
-
-
-def hmac_text(hmac: bytes) -> str:
-    """A delegation token's HMAC as clients give it for a password."""
-    return base64.b64encode(hmac).decode()
