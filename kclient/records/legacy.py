@@ -165,16 +165,18 @@ class LegacyBatch(RecordBatch):
 
 
 def _rows(buffer: memoryview, messages: list[tuple[int, _Message]], wrapper: _Message) -> Rows:
-    """Where everything is. Inner offsets of magic 1 count from the first message, those of 0 are final."""
-    base = 0
-    if wrapper.magic == 1:
-        base = wrapper.offset - messages[-1][1].offset
+    """Where everything is. Inner offsets of magic 1 count from the first message, those of 0 are final.
+
+    Producers leave the offset of the wrapper at 0; only the broker knows it.
+    """
+    last = wrapper.offset or messages[-1][1].offset
+    base = last - messages[-1][1].offset if wrapper.magic == 1 else 0
     rows = Rows(buffer, [], [], [], [], [], [], None)
     stamped = bool(wrapper.attributes & LOG_APPEND_TIME) and wrapper.magic == 1
     for start, message in messages:
         offset = base + message.offset
-        if not 0 <= offset <= wrapper.offset:
-            raise CorruptBatchError(f"offset {offset} in a message set that ends at offset {wrapper.offset}")
+        if not 0 <= offset <= last:
+            raise CorruptBatchError(f"offset {offset} in a message set that ends at offset {last}")
         rows.offsets.append(offset)
         rows.timestamps.append(wrapper.timestamp if stamped else message.timestamp)
         rows.key_starts.append(start + message.key[0])
