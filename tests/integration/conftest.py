@@ -35,20 +35,16 @@ def old_secured_kafka(broker_pool: BrokerPool) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def visitor(
-    secured_kafka: KafkaCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Visitor]:
+def visitor(secured_kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor]:
     """Connects to the newest version."""
-    with visiting(secured_kafka, caplog, monkeypatch) as found:
+    with visiting(secured_kafka, monkeypatch) as found:
         yield found
 
 
 @pytest.fixture
-def old_visitor(
-    old_secured_kafka: KafkaCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Visitor]:
+def old_visitor(old_secured_kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor]:
     """Connects to the old version."""
-    with visiting(old_secured_kafka, caplog, monkeypatch) as found:
+    with visiting(old_secured_kafka, monkeypatch) as found:
         yield found
 
 

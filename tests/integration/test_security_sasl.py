@@ -14,6 +14,7 @@ from kclient.wire.messages.delegation_tokens import (
     DescribeDelegationTokenRequest,
 )
 from tests.support.secured import SUPER_USER, WRONG, Visitor
+from tools.kafka.security import USERS
 
 pytestmark = pytest.mark.kafka
 
@@ -94,6 +95,15 @@ def test_plain_without_tls_warns_that_the_password_can_be_read(
     visitor.identity(visitor.password("SASL_PLAINTEXT", "PLAIN"))
     [warning] = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert "sends the password of PLAIN unencrypted" in warning
+
+
+def test_the_search_for_secrets_finds_what_a_client_would_show(visitor: Visitor) -> None:
+    password = USERS["alice"]
+    assert visitor.shown_secrets(f"DEBUG sends {f'alice:{password}'.encode()!r}") != []
+    assert visitor.shown_secrets(base64.b64encode(f"alice:{password}".encode()).decode()) != []
+    token = visitor.plant("header.claims-of-alice.signature")
+    assert visitor.shown_secrets(f"DEBUG got ...{token[-10:]}") != []
+    assert visitor.shown_secrets("DEBUG nothing") == []
 
 
 def test_what_no_acl_allows_is_a_typed_error_and_leaves_the_client_working(any_visitor: Visitor) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import io
+import logging
 import pickle
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import quote_plus
 
 
@@ -13,6 +17,22 @@ def forms(secret: str, user: str = "alice") -> list[str]:
     encoded = [f"{before}{secret}".encode() for before in ("", "a", "ab", f"{user}:")]
     found = [secret, quote_plus(secret), repr(secret.encode())[2:-1]]
     return found + [base64.b64encode(each).decode()[-12:-4] for each in encoded]
+
+
+@contextmanager
+def everything_logged() -> Iterator[io.StringIO]:
+    """What any logger says, at any level; pytest's `caplog` forgets it before a fixture ends."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield stream
+    finally:
+        root.setLevel(before)
+        root.removeHandler(handler)
 
 
 def told(error: BaseException) -> str:

@@ -7,7 +7,6 @@ client for. What kclient says on the way (logs, exceptions, reprs) is searched f
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -19,7 +18,7 @@ from kclient.cluster.client import Cluster
 from kclient.config import ClientConfig
 from kclient.errors import KafkaError, TopicAuthorizationFailedError
 from kclient.wire.messages.acls import CreateAclsRequest
-from tests.support.planted import forms, told
+from tests.support.planted import everything_logged, forms, told
 from tools.kafka import KafkaCluster
 from tools.kafka.security import USERS, Security
 from tools.kafka.waiting import poll
@@ -114,6 +113,8 @@ class Visitor:
 
     def shown_secrets(self, logged: str) -> list[str]:
         """The secrets that kclient has shown."""
+        for token in self.security.token_issuer.issued:
+            self.plant(token)
         written = logged + "".join(self._said)
         return [form for secret in self._secrets for form in forms(secret) if form in written]
 
@@ -131,9 +132,7 @@ class Visitor:
 
 
 @contextmanager
-def visiting(
-    kafka: KafkaCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Visitor]:
+def visiting(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor]:
     """A visitor under watch: connections are counted, nothing it says may hold a secret."""
     visitor = Visitor(kafka)
     connect = asyncio.base_events.BaseEventLoop.create_connection
@@ -143,9 +142,9 @@ def visiting(
         return await connect(loop, factory, host, port, **options)
 
     monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "create_connection", counted)
-    caplog.set_level(logging.DEBUG)
-    yield visitor
-    assert visitor.shown_secrets(caplog.text) == []
+    with everything_logged() as logged:
+        yield visitor
+    assert visitor.shown_secrets(logged.getvalue()) == []
 
 
 def prepare(kafka: KafkaCluster) -> None:

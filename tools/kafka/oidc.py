@@ -22,10 +22,11 @@ _KEY_ID = "test-key"
 
 class TokenIssuer:
     """Signs JSON web tokens (RS256) with a key of its own. A second issuer makes tokens that must be
-    refused.
+    refused. `issued` are all it has made.
     """
 
     def __init__(self) -> None:
+        self.issued: list[str] = []
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def token(self, subject: str, *, audience: str = AUDIENCE, lifetime: float = 300) -> str:
@@ -40,7 +41,8 @@ class TokenIssuer:
         times: dict[str, object] = {"iat": min(int(time.time()), expires - 1), "exp": expires}
         signed = f"{_encode({'alg': 'RS256', 'typ': 'JWT', 'kid': _KEY_ID})}.{_encode(claims | times)}"
         signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-        return f"{signed}.{_base64(signature)}"
+        self.issued.append(f"{signed}.{_base64(signature)}")
+        return self.issued[-1]
 
     def jwks(self) -> str:
         """The public key in the form that brokers read."""

@@ -22,7 +22,7 @@ from kclient.errors import SaslAuthenticationFailedError
 from kclient.net.sasl import Authenticator, ClientCredentials, Conversation, OAuthBearer, Plain, Scram, Token
 from kclient.net.tls import make_context
 from kclient.types import Secret
-from tests.support.planted import forms, told
+from tests.support.planted import everything_logged, forms, told
 from tools.kafka.certificates import Certificates
 
 _PLANTED = "Pl4nted/S3cret"
@@ -121,16 +121,8 @@ _FAILS = {name for name in _SCENARIOS if name not in ("plain", "scram", "oauth",
 
 @pytest.fixture
 def logged() -> Iterator[io.StringIO]:
-    """Everything that any logger says, at any level."""
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    root = logging.getLogger()
-    before = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    yield stream
-    root.setLevel(before)
-    root.removeHandler(handler)
+    with everything_logged() as stream:
+        yield stream
 
 
 def _printed(result: object) -> str:
