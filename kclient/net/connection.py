@@ -51,6 +51,8 @@ class Connection(asyncio.BufferedProtocol):
         self.last_used = loop.time()
         self.throttled_until = 0.0
         self.error: KafkaError | None = None
+        # What it would mean if the broker hung up before its next answer; forgotten with that answer.
+        self.silence_means = ""
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._frames = FrameBuffer(max_frame)
@@ -257,6 +259,7 @@ class Connection(asyncio.BufferedProtocol):
         if received != expected:
             raise ProtocolError(f"{self.name} answered request {received} where {expected} was the next")
         self.last_used = self._loop.time()
+        self.silence_means = ""
         try:
             response = decode_response(frame, type(entry.request), entry.version)
         except ProtocolError as error:
@@ -293,10 +296,12 @@ class Connection(asyncio.BufferedProtocol):
         self._room.set()
 
     def eof_received(self) -> bool:
-        self.close(KafkaConnectionError(f"{self.name} closed the connection"))
+        self.close(KafkaConnectionError(f"{self.name} closed the connection{self.silence_means}"))
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.close(KafkaConnectionError(f"connection to {self.name} was lost: {exc or 'closed'}"))
+        error = KafkaConnectionError(f"connection to {self.name} was lost: {exc or 'closed'}")
+        error.__cause__ = exc
+        self.close(error)
         if not self._gone.done():
             self._gone.set_result(None)

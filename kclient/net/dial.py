@@ -141,12 +141,14 @@ async def _introduce(
     try:
         connection.versions = await _ask_versions(connection, settings, deadline)
     except KafkaError as error:
-        explained = _explain_first_answer(connection, settings, error)
+        explained = _explain_first_answer(connection, endpoint, settings, error)
         if explained is None:
             raise
         raise explained from error
     if settings.sasl is not None:
         await SaslSession(connection, endpoint.host, settings, settings.sasl).begin(deadline)
+    else:
+        connection.silence_means = ": its listener may want SASL (check security_protocol)"
 
 
 async def _ask_versions(
@@ -173,10 +175,14 @@ def _ranges(response: ApiVersionsResponse) -> dict[int, VersionRange]:
 
 
 def _explain_first_answer(
-    connection: Connection, settings: DialSettings, error: KafkaError
+    connection: Connection, endpoint: Endpoint, settings: DialSettings, error: KafkaError
 ) -> KafkaError | None:
     """Say what a port that does not speak Kafka, or not in this way, is likely to be."""
     cause = connection.error
+    # Under TLS 1.3 a broker refuses a client's certificate after the handshake, in place of an answer.
+    alert = None if cause is None else cause.__cause__
+    if isinstance(alert, ssl.SSLError):
+        return explain_tls_failure(alert, endpoint.host)
     if isinstance(cause, FrameTooLargeError):
         speaks = _FIRST_BYTES.get(cause.size >> 24, "something other than Kafka")
         return ConfigurationError(f"{connection.name} speaks {speaks}")

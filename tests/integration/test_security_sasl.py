@@ -153,3 +153,8 @@ def test_a_delegation_token_lets_in_for_its_owner(any_visitor: Visitor, mechanis
     assert any_visitor.identity(options) == "bob"
     for changed in ({"sasl_plain_password": WRONG}, {"sasl_delegation_token": False}):
         assert isinstance(any_visitor.refusal(options | changed), AuthenticationError)
+
+
+def test_a_client_without_sasl_is_told_that_the_listener_may_want_it(visitor: Visitor) -> None:
+    options = visitor.options("SASL_PLAINTEXT", security_protocol="PLAINTEXT", default_api_timeout_ms=1_000)
+    assert "may want SASL (check security_protocol)" in str(visitor.refusal(options))

@@ -63,13 +63,6 @@ def test_a_listener_that_asks_for_no_certificate_needs_none(any_visitor: Visitor
     assert any_visitor.identity(any_visitor.options("TLS")) == SUPER_USER  # of the anonymous user
 
 
-# With TLS 1.3 a client completes the handshake before the broker has looked at its certificate.
-late_alert = pytest.mark.xfail(
-    strict=True, reason="an alert that comes after the handshake is taken for a lost connection"
-)
-
-
-@late_alert
 def test_a_client_without_certificate_is_refused_where_one_is_required(visitor: Visitor) -> None:
     error = visitor.refusal(visitor.options("MTLS", default_api_timeout_ms=1_000))
     assert isinstance(error, AuthenticationError)
@@ -77,7 +70,6 @@ def test_a_client_without_certificate_is_refused_where_one_is_required(visitor: 
     assert len(visitor.connections) == 1
 
 
-@late_alert
 def test_a_client_whose_certificate_is_of_a_foreign_authority_is_refused(
     visitor: Visitor, tmp_path: Path
 ) -> None:
@@ -88,7 +80,6 @@ def test_a_client_whose_certificate_is_of_a_foreign_authority_is_refused(
     assert len(visitor.connections) == 1
 
 
-@late_alert
 def test_an_old_broker_that_wants_a_certificate_says_so_in_a_way_that_cannot_be_read(
     old_visitor: Visitor,
 ) -> None:

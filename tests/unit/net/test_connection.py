@@ -21,6 +21,7 @@ from kclient.errors import (
 )
 from kclient.net.connection import Connection
 from kclient.wire.api import ApiKey
+from kclient.wire.messages.connection import ApiVersionsRequest
 from kclient.wire.messages.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 from kclient.wire.messages.produce import ProduceRequest
 from kclient.wire.versions import VersionRange
@@ -548,6 +549,7 @@ async def test_a_connection_that_the_broker_ends_fails_its_requests_at_once(
     cluster = brokers()
     cluster[1].plan(FIND, fault)
     connection = await connect(loop, cluster[1])
+    await connection.call(ApiVersionsRequest(), Deadline.after(loop, 60))
     failure = await outcome(connection, "a", Deadline.after(loop, 60))
     assert isinstance(failure, KafkaConnectionError)
     assert str(failure) == reason
