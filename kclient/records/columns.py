@@ -105,13 +105,13 @@ def _decode(buffer: memoryview, header: BatchHeader, starts: Int64s, ends: Int64
     offsets = _offsets(cursor, header)
     key_sizes = cursor.varint()
     key_starts = cursor.position
-    _jump(cursor, key_sizes, ends)
+    cursor.seek(_behind(key_starts, key_sizes, ends))
     value_sizes = cursor.varint()
     value_starts = cursor.position
-    _jump(cursor, value_sizes, ends)
+    header_counts = _behind(value_starts, value_sizes, ends)
     headers = None
-    after = cursor.position + 1
-    if not (after == ends).all() or np.frombuffer(buffer, np.uint8)[cursor.position].any():
+    if not (header_counts == ends - 1).all() or np.frombuffer(buffer, np.uint8)[header_counts].any():
+        cursor.seek(header_counts)
         headers = _headers(cursor, buffer, ends)
     return Columns(buffer, offsets, timestamps, key_starts, key_sizes, value_starts, value_sizes, headers)
 
@@ -121,13 +121,13 @@ def _require(fits: bool | np.bool_) -> None:
         raise TooOddError
 
 
-def _jump(cursor: Cursor, sizes: Int64s, ends: Int64s) -> None:
-    """Go behind a field of these sizes, which leaves at least a byte of the record."""
+def _behind(starts: Int64s, sizes: Int64s, ends: Int64s) -> Int64s:
+    """The places behind fields of these sizes, each of which leaves at least a byte of its record."""
     smallest = sizes.min()
     _require(smallest >= -1)
-    position = cursor.position + (sizes if smallest >= 0 else np.maximum(sizes, 0))
+    position = starts + (sizes if smallest >= 0 else np.maximum(sizes, 0))
     _require((position < ends).all())
-    cursor.seek(position)
+    return position
 
 
 def _timestamps(cursor: Cursor, header: BatchHeader) -> Int64s:
@@ -172,7 +172,7 @@ def _headers(cursor: Cursor, buffer: memoryview, ends: Int64s) -> HeaderColumns 
         key_sizes = reader.varint()
         _require(key_sizes.min() >= 0)
         key_starts = reader.position
-        _jump(reader, key_sizes, limit)
+        reader.seek(_behind(key_starts, key_sizes, limit))
         value_sizes = reader.varint()
         _require(value_sizes.min() >= -1)
         after = reader.position + np.maximum(value_sizes, 0)

@@ -17,7 +17,7 @@ class Limits:
     beyond `free_bytes`.
     """
 
-    max_batch_bytes: int = 64 * 1024 * 1024
+    max_batch_bytes: int = 48 * 1024 * 1024
     max_ratio: int = 256
     free_bytes: int = 16 * 1024 * 1024
 

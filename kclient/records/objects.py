@@ -77,7 +77,11 @@ def records_from_columns(columns: Columns, origin: Origin) -> list[BytesRecord]:
     if columns.headers is not None:
         spans = [column.tolist() for column in columns.headers]
         headers = header_tuples(bytes(columns.buffer), count, spans)
-    payloads = *cut_fields(columns), headers
+    payloads = (
+        cut_fields(columns.buffer, columns.key_starts, columns.key_sizes),
+        cut_fields(columns.buffer, columns.value_starts, columns.value_sizes),
+        headers,
+    )
     sizes = columns.key_sizes.tolist(), columns.value_sizes.tolist()
     return _build(origin, columns.offsets.tolist(), columns.timestamps.tolist(), payloads, sizes)
 

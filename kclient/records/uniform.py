@@ -7,14 +7,14 @@ other batches, which `columns` or `scalar` decode. Called by `batch`; importing 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kclient.errors import CorruptBatchError
 from kclient.records.layout import LOG_APPEND_TIME, BatchHeader
-from kclient.records.varint import decode32, decode64
+from kclient.records.varint import decode32, decode64, encode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,18 +145,7 @@ def _run(buffer: memoryview, start: int, index: int, most: int, shape: _Shape) -
     most = min(most, (len(buffer) - start) // stride)
     if most == 0:
         return None
-    words: UInt64s = np.ndarray((most,), "<u8", buffer, start, (stride,))
-    kind = _VALUE_WORDS[shape.value_at - shape.length_at]
-    lengths = np.ndarray((most,), kind, buffer, start + shape.length_at, (stride,))
-    headers = np.ndarray((most,), "u1", buffer, start + stride - 1, (stride,))
-    bound = words & np.uint64(shape.mask)
-    differs = bound != bound[0]
-    differs |= lengths != lengths[0]
-    differs |= headers != 0
-    other = int(differs.argmax())
-    if differs[other]:
-        most = other
-        words = words[:most]
+    most = _like_the_first(buffer, start, most, shape)
     return Run(
         start,
         stride,
@@ -165,37 +154,63 @@ def _run(buffer: memoryview, start: int, index: int, most: int, shape: _Shape) -
         shape.key_size,
         shape.value_at,
         shape.value_size,
-        _elapsed(words, shape),
-        _deltas(words, index, shape),
+        _elapsed(buffer, start, most, shape),
+        _deltas(buffer, start, most, index, shape),
         index,
     )
 
 
-def _elapsed(words: UInt64s, shape: _Shape) -> Int64s | int:
-    if shape.time_width == 1:
-        elapsed = _ONE_BYTE.take((words >> np.uint64(8 * shape.time_at)).view(np.int64) & 0x7F)
-    else:
-        elapsed = _zigzag(words, shape.time_at, shape.time_width)
-    first = int(elapsed[0])
-    # Timestamps that rise, as nearly all do, are all the same when the last is the first.
-    return first if first == elapsed[-1] and (elapsed == first).all() else elapsed
+def _like_the_first(buffer: memoryview, start: int, most: int, shape: _Shape) -> int:
+    """How many records in a row have the lengths of the first, and no headers."""
+    stride = shape.stride
+    kind = _VALUE_WORDS[shape.value_at - shape.length_at]
+    bound = np.ndarray((most,), "<u8", buffer, start, (stride,)) & np.uint64(shape.mask)
+    lengths = np.ndarray((most,), kind, buffer, start + shape.length_at, (stride,))
+    headers = np.ndarray((most,), "u1", buffer, start + stride - 1, (stride,))
+    # Comparing bytes takes half the time of comparing arrays, but does not say where they differ.
+    if (
+        bound.tobytes() == bound[:1].tobytes() * most
+        and lengths.tobytes() == lengths[:1].tobytes() * most
+        and headers.tobytes().count(0) == most
+    ):
+        return most
+    differs = (bound != bound[0]) | (lengths != lengths[0]) | (headers != 0)
+    return int(differs.argmax())
 
 
-def _deltas(words: UInt64s, index: int, shape: _Shape) -> Int64s | None:
+def _elapsed(buffer: memoryview, start: int, number: int, shape: _Shape) -> Int64s | int:
+    if shape.time_width > 1:
+        return _zigzag(buffer, start, number, shape.stride, slice(shape.time_at, shape.offset_at))
+    raw = np.ndarray((number,), "u1", buffer, start + shape.time_at, (shape.stride,)).tobytes()
+    if raw.count(raw[0]) == number:
+        return int(_ONE_BYTE[raw[0]])
+    return _ONE_BYTE.take(np.frombuffer(raw, np.uint8))
+
+
+def _deltas(buffer: memoryview, start: int, number: int, index: int, shape: _Shape) -> Int64s | None:
     at, width = shape.offset_at, shape.offset_width
-    end = index + len(words)
-    if width <= 3 and end <= 1 << 16:
-        wanted = consecutive_varints(max(8192, 1 << (end - 1).bit_length()))[0][index:end]
-        if not ((words >> np.uint64(8 * at) ^ wanted) & np.uint64((1 << 8 * width) - 1)).any():
+    if width <= 2:
+        raw = np.ndarray((number,), _VALUE_WORDS[width], buffer, start + at, (shape.stride,)).tobytes()
+        first, wanted = _consecutive_bytes(width)
+        if index >= first and raw == wanted[(index - first) * width : (index - first + number) * width]:
             return None
-    return _zigzag(words, at, width)
+    return _zigzag(buffer, start, number, shape.stride, slice(at, at + width))
 
 
-def _zigzag(words: UInt64s, at: int, width: int) -> Int64s:
-    raw = words >> np.uint64(8 * at) & np.uint64(0x7F)
-    for byte in range(1, width):
-        raw |= (words >> np.uint64(8 * (at + byte)) & np.uint64(0x7F)) << np.uint64(7 * byte)
-    return (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64)
+@cache
+def _consecutive_bytes(width: int) -> tuple[int, bytes]:
+    """All varints of `width` bytes that are not negative, one after the other, and the first of them."""
+    first, end = ((0, 64), (64, 8192))[width - 1]
+    return first, b"".join([encode(number) for number in range(first, end)])
+
+
+def _zigzag(buffer: memoryview, start: int, number: int, stride: int, place: slice) -> Int64s:
+    """The varints that are at one place, of one width, in each record."""
+    raw = np.zeros(number, np.int64)
+    for shift, at in enumerate(range(place.start, place.stop)):
+        byte = np.ndarray((number,), "u1", buffer, start + at, (stride,))
+        raw |= (byte & np.uint8(0x7F)).astype(np.int64) << 7 * shift
+    return raw >> 1 ^ -(raw & 1)
 
 
 def _plausible(run: Run, header: BatchHeader) -> bool:
