@@ -271,6 +271,7 @@ async def test_close_while_dialling_ends_the_attempt_and_tells_the_callers(
     callers = [asyncio.create_task(link.open(soon(loop))) for _ in range(3)]
     await until(lambda: bool(cluster[1].requests))
     await link.close()
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("dial")]
     assert repr(link) == "<Link broker-1:9092 closed>"
     failures = await asyncio.gather(*callers, return_exceptions=True)
     assert [type(failure) for failure in failures] == [KafkaConnectionError] * 3
@@ -306,6 +307,7 @@ async def test_close_fails_requests_in_flight_and_may_be_repeated(
     await asyncio.sleep(1)
     assert link.pending == 1
     await link.close()
+    assert not loop.network.open
     await link.close()
     with pytest.raises(KafkaConnectionError, match="was closed"):
         await call
