@@ -11,7 +11,7 @@ import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from kclient.errors import CorruptBatchError, DecompressionLimitError, UnsupportedCodecError
+from kclient.errors import CorruptBatchError, DecompressionLimitError, EncodeError, UnsupportedCodecError
 from kclient.records.expansion import expansion_bound, lz4_with_standard_checksum
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ _XERIAL_HEADER = _XERIAL_MARK + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
 
-# Kafka's own default levels (KIP-390).
-_DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 9, Codec.ZSTD: 3}
+# Levels as in KIP-390, and what none given stands for. Kafka calls lz4's default 9 but compresses fast then,
+# not at all as at 8 or 10: 0 is that here.
+_LEVELS = {Codec.GZIP: range(1, 10), Codec.LZ4: range(1, 18), Codec.ZSTD: range(-131072, 23)}
+_DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 0, Codec.ZSTD: 3}
 _overflow_messages: dict[Codec, str] = {}
 
 
@@ -58,6 +60,8 @@ def compress(data: Buffer, codec: Codec, level: int | None = None) -> bytes:
 
     if level is None:
         level = _DEFAULT_LEVELS.get(codec)
+    elif level not in _LEVELS.get(codec, ()):
+        raise EncodeError(_no_such_level(codec, level))
     if codec is Codec.ZSTD:
         return bytes(cramjam.zstd.compress(data, level=level))
     if codec is Codec.LZ4:
@@ -70,6 +74,12 @@ def compress(data: Buffer, codec: Codec, level: int | None = None) -> bytes:
     if codec is Codec.SNAPPY:
         return _compress_xerial(data, lambda block: memoryview(cramjam.snappy.compress_raw(block)))
     return bytes(data)
+
+
+def _no_such_level(codec: Codec, level: int) -> str:
+    levels = _LEVELS.get(codec)
+    allowed = f"levels {levels[0]} to {levels[-1]}" if levels else "no levels"
+    return f"{codec.name.lower()} has {allowed}, not {level}"
 
 
 def decompress(data: memoryview, codec: Codec, limits: Limits, *, magic: int = 2) -> memoryview:

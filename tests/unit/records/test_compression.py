@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kclient.errors import CorruptBatchError, DecompressionLimitError
+from kclient.errors import CorruptBatchError, DecompressionLimitError, EncodeError
 from kclient.records import Codec, Limits, compress, decompress, encode_batch
 from kclient.records.expansion import expansion_bound, lz4_with_standard_checksum
 from tests.unit.records.bombs import BOMBS
@@ -204,3 +204,25 @@ def test_the_same_program_opens_what_is_within_the_limits(tmp_path: Path) -> Non
     path.write_bytes(encode_batch(uniform(1000), codec=Codec.ZSTD))
     run = subprocess.run([sys.executable, "-c", _OPEN, path], capture_output=True, text=True, check=True)
     assert run.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [
+        (Codec.GZIP, 0),
+        (Codec.GZIP, 10),
+        (Codec.LZ4, 18),
+        (Codec.ZSTD, 23),
+        (Codec.SNAPPY, 1),
+        (Codec.NONE, 1),
+    ],
+)
+def test_a_level_that_a_codec_does_not_have_is_refused(codec: Codec, level: int) -> None:
+    with pytest.raises(EncodeError, match=f"{codec.name.lower()} has .*levels.* not {level}"):
+        compress(b"data", codec, level)
+
+
+def test_lz4_compresses_fast_unless_a_level_is_asked_for() -> None:
+    data = bytes(range(256)) * 40 + b"".join(b"%d" % (number * 7919) for number in range(2_000))
+    assert compress(data, Codec.LZ4) == compress(data, Codec.LZ4, 1)
+    assert len(compress(data, Codec.LZ4, 9)) < len(compress(data, Codec.LZ4))
