@@ -25,6 +25,9 @@ RecordTuple: TypeAlias = "tuple[bytes | None, bytes | None, int, Sequence[Header
 # Where the varint of an offset delta becomes a byte longer.
 _OFFSET_CLASSES = ((64, 1), (8192, 2), (1 << 20, 3), (1 << 27, 4), (1 << 31, 5))
 _NULL = varint.encode(-1)
+# Encoded offset deltas by what follows them.
+_MOST_OFFSET_TABLES = 64
+_offsets: dict[bytes, list[bytes]] = {}
 
 
 class Fields(NamedTuple):
@@ -174,11 +177,11 @@ def _heads(
     if isinstance(keys, int):
         fixed, bodies, table = 2 + sizes[keys + 1], values, _ended_heads_by_value
     else:
-        varying = _pick(sizes[1:], keys)
+        varying = _pick(_sizes(), keys)
         if isinstance(values, int):
             fixed, bodies, table = 2 + sizes[values + 1], varying, _ended_heads_from
         else:
-            bodies = list(map(add, varying, _pick(sizes[1:], values)))
+            bodies = list(map(add, varying, _pick(_sizes(), values)))
             fixed, table = 2, _ended_heads_from
     assert not isinstance(bodies, int)
     still = all(time == b"\0" for _, _, _, time in runs)
@@ -191,15 +194,17 @@ def _heads(
 
 def consecutive(total: int, suffix: bytes = b"") -> list[bytes]:
     """Offset deltas 0, 1, 2 ... with the length of the key behind them where all keys are of one size."""
-    offsets = _offset_table(suffix)
-    if total <= TABLED:
-        return offsets[:total]
-    return offsets + [varint.encode(delta) + suffix for delta in range(TABLED, total)]
-
-
-@lru_cache(maxsize=8)
-def _offset_table(suffix: bytes) -> list[bytes]:
-    return [piece + suffix for piece in varint.table()]
+    if total > TABLED:
+        return consecutive(TABLED, suffix) + [varint.encode(delta) + suffix for delta in range(TABLED, total)]
+    known = _offsets.get(suffix, [])
+    if len(known) < total:
+        # Made as long as needed, because there may be many sizes of keys, and anew, because others may be
+        # reading the one there is.
+        known = [piece + suffix for piece in varint.table()[: 1 << total.bit_length()]]
+        if len(_offsets) >= _MOST_OFFSET_TABLES:
+            _offsets.clear()
+        _offsets[suffix] = known
+    return known[:total]
 
 
 @cache
@@ -207,6 +212,12 @@ def _field_tables() -> tuple[list[bytes], list[int]]:
     """Encoded length, and size with it, of a field that is null or has 0, 1 ... bytes, in this order."""
     table = varint.table()
     return [_NULL, *table], [1, *(size + len(piece) for size, piece in enumerate(table))]
+
+
+@cache
+def _sizes() -> list[int]:
+    """The sizes of `_field_tables` without that of null."""
+    return _field_tables()[1][1:]
 
 
 @lru_cache(maxsize=16)
@@ -229,11 +240,12 @@ def _ended_heads_from(smallest: int, still: bool) -> list[bytes]:
     return [b"\0" + head + end for head in _heads_from(0)]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _ended_heads_by_value(rest: int, still: bool) -> list[bytes]:
     """The same for values of 0, 1 ... bytes, where all else in the body takes `rest` bytes."""
     heads = _ended_heads_from(0, still)
-    return [heads[rest + size] for size in _field_tables()[1][1:] if rest + size < TABLED]
+    # Up to 63 bytes the length of the value takes one byte, from then on two.
+    return heads[rest + 1 : rest + 65] + heads[rest + 66 :]
 
 
 def _time(elapsed: int) -> bytes:

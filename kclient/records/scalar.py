@@ -94,6 +94,8 @@ def _decode(buffer: bytes, header: BatchHeader) -> Rows:  # noqa: C901, PLR0912,
 
 
 def _headers(buffer: bytes, position: int, end: int, index: int, spans: HeaderRows) -> int:
+    if position >= end:
+        raise CorruptBatchError(f"record {index} should end at byte {end} but has fields up to {position}")
     count, position = decode32(buffer, position)
     if count < 0 or count * 2 > end - position:
         raise CorruptBatchError(f"record {index} claims {count} headers in {end - position} bytes")

@@ -1,7 +1,7 @@
 """Where each record of a batch begins: the one thing that must be found one after the other.
 
-A guess, checked by `columns` for every record. Records of one size are found by strides; all others by a
-loop of one table lookup per record.
+Only lengths are read here; what is between them is for `columns`, who calls this. Records of one size are
+found by strides, all others by a loop of one table lookup per record.
 """
 
 from __future__ import annotations

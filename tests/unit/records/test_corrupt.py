@@ -17,14 +17,17 @@ from tests.unit.records.building import DECODERS, NOW, decoder, mixed, patched, 
 every_decoder = pytest.mark.parametrize("name", DECODERS)
 BATCH = encode_batch(uniform(300), stamp=Stamp(base_offset=77))
 ONE = encode_batch([(b"key", b"value", NOW, [("h", b"x")])], stamp=Stamp(base_offset=77))
+LONG = encode_batch([(b"key", b"value", NOW, ())] * 40)
+FIRST = 15
 
 
-def _with_body(body: bytes) -> bytes:
-    """A batch of one record with this body."""
-    return sealed(ONE[:61] + encode(len(body)) + body)
+def _with_body(body: bytes, length: bytes | None = None) -> bytes:
+    """A batch of 40 records of which the first has this body."""
+    return sealed(LONG[:61] + (length or encode(len(body))) + body + LONG[61 + FIRST :])
 
 
-HEADERS = b"\0\0\0\x06key\x0avalue"
+GOOD = LONG[62 : 61 + FIRST]
+UP_TO_HEADERS = GOOD[:-1]
 
 
 @every_decoder
@@ -57,41 +60,48 @@ def test_headers_that_do_not_fit_their_records_are_corrupt(name: str, data: byte
 
 @every_decoder
 @pytest.mark.parametrize(
-    "data",
+    ("data", "reason"),
     [
-        sealed(ONE[:61] + encode(-1) + ONE[62:]),
-        sealed(ONE[:61] + encode(1 << 30) + ONE[62:]),
-        sealed(ONE[:61] + b"\xff\xff\xff\xff\xff\x01" + ONE[62:]),
-        _with_body(b"\0\0\0" + encode(-2) + b"\0\0"),
-        _with_body(b"\0\0\0" + encode(1 << 29) + b"\0\0"),
-        _with_body(b"\0\0\0" + b"\x80\x80\x80\x80\x10" + b"\0\0"),
-        _with_body(b"\0\0\0\x01" + encode(-2) + b"\0"),
-        _with_body(b"\0\0\0\x01" + encode(99) + b"\0"),
-        _with_body(b"\0" + b"\xff" * 10 + b"\x01" + b"\0\x01\x01\0"),
-        _with_body(b"\0" + b"\xff" * 9 + b"\x7f" + b"\0\x01\x01\0"),
-        _with_body(b"\0\0" + encode(-1) + b"\x01\x01\0"),
-        _with_body(b"\0\0" + encode(5) + b"\x01\x01\0"),
-        _with_body(HEADERS + encode(-1)),
-        _with_body(HEADERS + encode(1 << 20) + bytes(50)),
-        _with_body(HEADERS + encode(1) + encode(-1) + encode(0)),
-        _with_body(HEADERS + encode(1) + encode(9) + b"h" + encode(0)),
-        _with_body(HEADERS + encode(1) + encode(1) + b"h" + encode(-2)),
-        _with_body(HEADERS + encode(1) + encode(1) + b"h" + encode(7)),
-        _with_body(HEADERS + encode(0) + b"\0"),
-        _with_body(HEADERS),
-        _with_body(b""),
+        (_with_body(GOOD, encode(-1)), "claims -1 of"),
+        (_with_body(GOOD, encode(-100)), "claims -"),
+        (_with_body(GOOD, encode(1 << 30)), "claims 1073741824 of"),
+        (_with_body(GOOD, b"\xff\xff\xff\xff\xff\x01"), "more than 5 bytes"),
+        (_with_body(GOOD, encode(len(GOOD) + 1)), "should end at"),
+        (_with_body(GOOD, encode(len(GOOD) - 1)), "should end at"),
+        (_with_body(b"\0\0\0" + encode(-2) + b"\0\0"), "field of -2"),
+        (_with_body(b"\0\0\0" + encode(-100) + b"\0\0"), "field of -"),
+        (_with_body(b"\0\0\0" + encode(1 << 29) + b"\0\0"), "end before"),
+        (_with_body(b"\0\0\0" + b"\x80\x80\x80\x80\x10" + b"\0\0"), "33 bits"),
+        (_with_body(b"\0\0\0\x01" + encode(-2) + b"\0"), "field of -2"),
+        (_with_body(b"\0\0\0\x01" + encode(99) + b"\0"), "should end at"),
+        (_with_body(b"\0" + b"\xff" * 10 + b"\x01" + b"\0\x01\x01\0"), "more than 10 bytes"),
+        (_with_body(b"\0" + b"\xff" * 9 + b"\x7f" + b"\0\x01\x01\0"), "70 bits"),
+        (_with_body(b"\0\0" + encode(-1) + b"\x01\x01\0"), "offset delta -1"),
+        (_with_body(b"\0\0" + encode(40) + b"\x01\x01\0"), "offset delta 40"),
+        (_with_body(UP_TO_HEADERS + encode(-1)), "claims -1 headers"),
+        (_with_body(UP_TO_HEADERS + encode(1 << 20) + bytes(50)), "claims 1048576 headers"),
+        (_with_body(UP_TO_HEADERS + encode(1) + encode(-1) + encode(0)), "header key of -1"),
+        (_with_body(UP_TO_HEADERS + encode(1) + encode(9) + b"h" + encode(0)), "header value of -61"),
+        (_with_body(UP_TO_HEADERS + encode(1) + encode(1) + b"h" + encode(-2)), "header value of -2"),
+        (_with_body(UP_TO_HEADERS + encode(1) + encode(1) + b"h" + encode(7)), "should end at"),
+        (_with_body(UP_TO_HEADERS + encode(2) + encode(1) + b"h" + encode(5000) + b"\2h\0"), "end before"),
+        (_with_body(UP_TO_HEADERS + encode(0) + b"\0"), "should end at"),
+        (_with_body(UP_TO_HEADERS), "should end at"),
+        (_with_body(b"", b"\0"), "field of -54"),
     ],
     ids=[
-        "negative length", "length beyond the end", "length of six bytes", "key of -2", "key beyond the end",
+        "negative length", "negative length of two bytes", "length beyond the end", "length of six bytes",
+        "length one too high", "length one too low", "key of -2", "key of -100", "key beyond the end",
         "key of 33 bits", "value of -2", "value beyond the end", "timestamp of 11 bytes",
-        "timestamp of 65 bits",
+        "timestamp of 70 bits",
         "negative delta", "delta beyond the last", "-1 headers", "headers beyond the end", "header key of -1",
-        "header key beyond the end", "header value of -2", "header value beyond the end", "bytes left over",
+        "header key beyond the end", "header value of -2", "header value beyond the end",
+        "first header beyond the end", "bytes left over",
         "no header count", "empty",
     ],
 )  # fmt: skip
-def test_records_that_do_not_fit_their_bytes_are_corrupt(name: str, data: bytes) -> None:
-    with decoder(name), pytest.raises(CorruptBatchError):
+def test_records_that_do_not_fit_their_bytes_are_corrupt(name: str, data: bytes, reason: str) -> None:
+    with decoder(name), pytest.raises(CorruptBatchError, match=reason):
         plain(data)
 
 
@@ -151,11 +161,12 @@ def test_errors_say_where() -> None:
 @every_decoder
 def test_no_memory_is_taken_for_records_that_are_not_there(name: str) -> None:
     data = patched(patched(BATCH, 23, b"\x7f\xff\xff\xff"), 57, b"\x7f\xff\xff\xff")
-    nested = _with_body(HEADERS + encode(1 << 29) + bytes(50))
+    nested = _with_body(UP_TO_HEADERS + encode(1 << 29) + bytes(50))
     with decoder(name):
+        plain(BATCH)
         tracemalloc.start()
-        for broken in (data, nested):
-            with pytest.raises(CorruptBatchError):
+        for broken, reason in ((data, "cannot be in"), (nested, "headers in")):
+            with pytest.raises(CorruptBatchError, match=reason):
                 plain(broken)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
