@@ -109,7 +109,6 @@ async def test_no_failure_while_connecting_shows_a_secret(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     fakes = secured(brokers, mechanism)
-    fakes.loop.set_debug(True)
     for broker in fakes.brokers.values():
         broker.always(key, FAULTS[trouble])
     cluster = new_cluster(
