@@ -1,0 +1,189 @@
+"""What classic and consumer (KIP-848) groups have in common, and what the coordinator gives to both.
+
+Both kinds live in one dict by group id, because an id belongs to one kind at a time and listing, deleting
+and committed offsets do not care which. Committed offsets are not part of a group: they outlive its members
+and are kept next to it by the coordinator. `classic` and `modern` implement `Group`; `coordinator` and
+`offsets` call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, TypeAlias
+from uuid import UUID
+
+from kclient.clock import Clock
+from kclient.wire.messages.group_admin import DescribeGroupsResponse
+
+# A record of __consumer_offsets: its key starts with an int16 that says what it is; a value of None deletes.
+GroupRecord: TypeAlias = tuple[bytes, bytes | None]
+GroupType: TypeAlias = Literal["classic", "consumer"]
+
+
+class Group(Protocol):
+    """One group as the coordinator sees it. Each `check_…` raises the `BrokerError` that answers the request."""
+
+    group_id: str
+    type_name: ClassVar[GroupType]
+
+    @property
+    def state_name(self) -> str:
+        """The state as ListGroups shows it: "Empty", "Stable", "PreparingRebalance", "Assigning", …"""
+        ...
+
+    @property
+    def protocol_type(self) -> str:
+        """What members call themselves: "consumer", "connect", …; "" where nobody joined yet."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Nobody is in it: it may be deleted, replaced by the other kind, and its offsets grow old."""
+        ...
+
+    def check_commit(self, member_id: str, epoch: int, instance_id: str | None, version: int) -> None:
+        """May this member, at this generation or member epoch, commit with this version of OffsetCommit?
+
+        An epoch below 0 is an admin client or a consumer that manages its partitions alone.
+        """
+        ...
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """May this member, at this member epoch, read committed offsets?"""
+        ...
+
+    def check_delete(self) -> None:
+        """May the group be deleted? `NonEmptyGroupError` where somebody is in it."""
+        ...
+
+    def check_offset_delete(self) -> None:
+        """May offsets be deleted at all in the state the group is in?"""
+        ...
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Does a member consume the topic? Its offsets are then neither deleted nor expired."""
+        ...
+
+    def offsets_expire_from(self, committed_at_ms: int) -> int | None:
+        """From when on (epoch ms) an offset that was committed then grows old; None for never as things are."""
+        ...
+
+    def describe(self) -> DescribeGroupsResponse.DescribedGroup | None:
+        """The answer to DescribeGroups; None where the group is not of the kind that it describes."""
+        ...
+
+    def tombstones(self) -> list[GroupRecord]:
+        """The records that delete the group itself; the coordinator adds those of its offsets."""
+        ...
+
+    def loaded(self) -> None:
+        """All records have been replayed: start the timers that members of before the restart need."""
+        ...
+
+    def close(self) -> None:
+        """Cancel every timer and fail every request that waits. The group is deleted or the broker stops."""
+        ...
+
+
+class GroupStore(Protocol):
+    """Where groups are kept: the topic __consumer_offsets, or memory. What `append` took, `load` gives."""
+
+    def append(self, group_id: str, records: list[GroupRecord]) -> None:
+        """Add records to the partition that `partition_for` names; an error here fails the request."""
+        ...
+
+    def load(self) -> Iterator[GroupRecord]:
+        """Every record there is, those of one group in the order of their appends."""
+        ...
+
+
+class RecordReader(Protocol):
+    """Replays the kinds of records that it names; give it to `GroupCoordinator.add_reader` before `load`."""
+
+    key_versions: frozenset[int]
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Apply one record. The key still has its leading int16."""
+        ...
+
+
+class TopicNames(Protocol):
+    """Names and ids of topics, from the server's metadata."""
+
+    def topic_id(self, name: str) -> UUID | None: ...
+
+    def topic_name(self, topic_id: UUID) -> str | None: ...
+
+
+class GroupHost(Protocol):
+    """What a group may use of its coordinator."""
+
+    groups: dict[str, Group]
+    config: GroupConfig
+    clock: Clock
+    topics: TopicNames
+
+    def append(self, group_id: str, records: list[GroupRecord]) -> None:
+        """Store records that change a group. Call it before the change is shown to anybody."""
+        ...
+
+    def replace(self, group: Group) -> None:
+        """Put a group in the place of an empty one of the other kind, if there is one; offsets stay."""
+        ...
+
+
+class MemoryStore:
+    """Keeps the newest record per key in memory, in the order of their last change."""
+
+    def __init__(self) -> None:
+        self.records: dict[bytes, bytes | None] = {}
+
+    def append(self, group_id: str, records: list[GroupRecord]) -> None:  # noqa: ARG002 - one partition
+        for key, value in records:
+            self.records.pop(key, None)
+            if value is not None:
+                self.records[key] = value
+
+    def load(self) -> Iterator[GroupRecord]:
+        yield from list(self.records.items())
+
+
+class FixedTopics:
+    """Topic names and ids that do not change."""
+
+    def __init__(self, ids: Mapping[str, UUID]) -> None:
+        self._ids = dict(ids)
+        self._names = {topic_id: name for name, topic_id in ids.items()}
+
+    def topic_id(self, name: str) -> UUID | None:
+        return self._ids.get(name)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return self._names.get(topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Broker options about groups, under Kafka's names with the dots replaced, with Kafka's defaults."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 2_147_483_647
+
+
+def partition_for(group_id: str, count: int) -> int:
+    """The partition of __consumer_offsets that holds a group, by Java's hash code of its id."""
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for at in range(0, len(units), 2):
+        code = (31 * code + (units[at] << 8 | units[at + 1])) & 0xFFFF_FFFF
+    # abs() of the smallest int is 0 in Kafka: it clears the sign of what Java's own abs() overflows on.
+    signed = code - (1 << 32) if code & 0x8000_0000 else code
+    return (0 if signed == -(1 << 31) else abs(signed)) % count
