@@ -83,6 +83,11 @@ def varied(count: int) -> list[RecordTuple]:
     ]
 
 
+def wide(count: int) -> list[RecordTuple]:
+    """Records with two bytes for each length and timestamp: more than a word before the key."""
+    return [(b"k" * 70, b"v" * (64 + index * 17 % 300), NOW + index * 3 % 8000, ()) for index in range(count)]
+
+
 def mixed(count: int) -> list[RecordTuple]:
     """Records of every kind: nulls, empty fields, headers with null values and the same key twice."""
     headers: tuple[tuple[Header, ...], ...] = (

@@ -69,7 +69,7 @@ def test_headers_that_do_not_fit_their_records_are_corrupt(name: str, data: byte
         (_with_body(GOOD, encode(len(GOOD) + 1)), "should end at"),
         (_with_body(GOOD, encode(len(GOOD) - 1)), "should end at"),
         (_with_body(b"\0\0\0" + encode(-2) + b"\0\0"), "field of -2"),
-        (_with_body(b"\0\0\0" + encode(-100) + b"\0\0"), "field of -"),
+        (_with_body(b"\0\0\0" + encode(-100) + b"\0\0"), "field of -2 bytes"),
         (_with_body(b"\0\0\0" + encode(1 << 29) + b"\0\0"), "end before"),
         (_with_body(b"\0\0\0" + b"\x80\x80\x80\x80\x10" + b"\0\0"), "33 bits"),
         (_with_body(b"\0\0\0\x01" + encode(-2) + b"\0"), "field of -2"),
@@ -103,6 +103,16 @@ def test_headers_that_do_not_fit_their_records_are_corrupt(name: str, data: byte
 def test_records_that_do_not_fit_their_bytes_are_corrupt(name: str, data: bytes, reason: str) -> None:
     with decoder(name), pytest.raises(CorruptBatchError, match=reason):
         plain(data)
+
+
+@every_decoder
+@pytest.mark.parametrize("count", [60, 250])
+def test_sizes_below_null_are_corrupt_even_when_all_records_have_them(name: str, count: int) -> None:
+    record = bytes([15 << 1, 0, 0, 0]) + encode(-2) + encode(9) + bytes(10)
+    records = (record[:3] + bytes([min(index, 63) << 1]) + record[4:] for index in range(count))
+    head = encode_batch([(b"k", b"v", NOW, ())] * count)[:61]
+    with decoder(name), pytest.raises(CorruptBatchError, match="field of -2"):
+        plain(sealed(head + b"".join(records)))
 
 
 @every_decoder

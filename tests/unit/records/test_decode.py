@@ -38,10 +38,11 @@ from tests.unit.records.building import (
     tupled,
     uniform,
     varied,
+    wide,
 )
 
 every_decoder = pytest.mark.parametrize("name", DECODERS)
-every_shape = pytest.mark.parametrize("make", [uniform, varied, mixed])
+every_shape = pytest.mark.parametrize("make", [uniform, varied, wide, mixed])
 
 
 @every_decoder
@@ -100,7 +101,11 @@ def test_payloads_are_bytes_whatever_the_buffer_is(name: str) -> None:
 
 
 def test_fast_decoders_take_the_shapes_they_are_made_for() -> None:
-    for records, runs, columns in ((uniform(9000), True, True), (varied(500), False, True)):
+    for records, runs, columns in (
+        (uniform(9000), True, True),
+        (varied(500), False, True),
+        (wide(500), False, True),
+    ):
         found = read_one(encode_batch(records))
         assert isinstance(found, ModernBatch)
         section = memoryview(encode_batch(records))[61:]
@@ -133,6 +138,34 @@ def test_all_decoders_agree_on_everything(
         encoded = bytes(broken)
     outcomes = [_outcome(encoded, name) for name in DECODERS]
     assert all(outcome == outcomes[0] for outcome in outcomes[1:])
+
+
+@pytest.mark.parametrize("make", [uniform, wide])
+@pytest.mark.parametrize("place", [0, 64, 150])
+def test_one_odd_byte_in_one_record_of_many_is_seen_by_every_decoder(
+    make: Callable[[int], list[RecordTuple]], place: int
+) -> None:
+    data = encode_batch(make(200))
+    found = read_one(data).columns()
+    key, key_size, value, value_size = (int(column[place]) for column in found[3:7])
+    previous = int(found.value_starts[place - 1] + found.value_sizes[place - 1]) + 1 if place else 0
+    payloads = {*range(key, key + key_size - 1), *range(value + 1, value + value_size - 1)}
+    for at in range(61 + previous, 61 + value + value_size + 1):
+        if at - 61 in payloads:
+            continue
+        for new in (data[at] ^ 1, data[at] ^ 2, data[at] ^ 0x80, data[at] - 2 & 0xFF, 0, 0xFF):
+            broken = bytearray(data)
+            broken[at] = new
+            outcomes = [_outcome(bytes(broken), name) for name in DECODERS]
+            assert all(outcome == outcomes[0] for outcome in outcomes[1:]), (at, new)
+
+
+@every_decoder
+def test_large_fields_among_small_ones_are_read(name: str) -> None:
+    records: list[RecordTuple] = [(b"k" * (index % 9), bytes(index * 100), NOW, ()) for index in range(200)]
+    records[77] = (bytes(30_000), None, NOW, ())
+    with decoder(name):
+        assert plain(encode_batch(records)) == tupled(records)
 
 
 @every_decoder

@@ -189,6 +189,14 @@ def test_fields_that_leave_the_message_are_corrupt(magic: int, size: int) -> Non
         plain(bytes(data), check_crcs=False)
 
 
+@both
+def test_bytes_after_the_value_are_corrupt(magic: int) -> None:
+    data = message(magic, 7, b"v") + b"?"
+    longer = data[:8] + struct.pack(">i", len(data) - 12) + data[12:]
+    with pytest.raises(CorruptBatchError, match="1 bytes are left"):
+        plain(longer, check_crcs=False)
+
+
 def test_undefined_codecs_and_bombs_are_refused_as_in_new_batches() -> None:
     undefined = read_one(message(1, 4, b"v", attributes=7))
     with pytest.raises(UnsupportedCodecError, match="topic t, partition 0, offset 4"):
