@@ -125,10 +125,10 @@ class FrameBuffer:
     buffer starts at `eager` bytes at most and grows as bytes arrive: a size field alone allocates nothing.
     """
 
-    __slots__ = ("_eager", "_filled", "_large", "_max_frame", "_scratch", "_size")
+    __slots__ = ("_eager", "_filled", "_large", "_scratch", "_size", "max_frame")
 
     def __init__(self, max_frame: int = DEFAULT_MAX_FRAME, eager: int = 1 << 20) -> None:
-        self._max_frame = max_frame
+        self.max_frame = max_frame
         self._eager = eager
         self._scratch = bytearray(_SCRATCH)
         self._large: bytearray | None = None
@@ -171,9 +171,9 @@ class FrameBuffer:
         size: int = _SIZE.unpack_from(self._scratch, start)[0]
         if size < 0:
             raise ProtocolError(f"frame with the negative size {size}: the other side does not speak Kafka")
-        if size > self._max_frame:
+        if size > self.max_frame:
             error = FrameTooLargeError(
-                f"frame of {size} bytes is over the limit of {self._max_frame}: "
+                f"frame of {size} bytes is over the limit of {self.max_frame}: "
                 f"raise the limit if that is expected, else the other side does not speak Kafka"
             )
             error.size = size
