@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kclient.errors import ConfigurationError
-from kclient.net.sasl.exchange import Exchange, is_text
+from kclient.errors import AuthenticationError, ConfigurationError
+from kclient.net.sasl.exchange import Exchange, is_text, shown
 from kclient.types import Secret
 
 
@@ -27,7 +27,15 @@ class Plain:
 
     def _exchange(self) -> Exchange:
         # The answer means nothing: the password is out, and a broker that refuses it sends an error code.
-        yield f"\0{self._username}\0{self._password.reveal()}".encode()
+        refusal = ""
+        try:
+            yield f"\0{self._username}\0{self._password.reveal()}".encode()
+        except AuthenticationError as error:
+            if self._password.reveal() not in str(error):
+                raise
+            refusal = shown(str(error), self._password)  # some brokers repeat what they got
+        if refusal:
+            raise AuthenticationError(refusal)
 
 
 def _problem(text: str) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 
 import pytest
 
-from kclient.errors import ConfigurationError
+from kclient.errors import AuthenticationError, ConfigurationError, SaslAuthenticationFailedError
 from kclient.net.sasl import Conversation, Plain
 from kclient.types import Secret
 
@@ -42,3 +43,12 @@ def test_what_the_mechanism_cannot_carry_is_refused_at_once(user: str, password:
     with pytest.raises(ConfigurationError, match=problem) as caught:
         Plain(user, Secret(password))
     assert "hunt" not in str(caught.value)
+
+
+def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:
+    talk = Conversation(asyncio.run(Plain("tim", Secret("tanstaaf")).exchange("broker")))
+    talk.start()
+    error = talk.refused(SaslAuthenticationFailedError("tim's password is not 'tanstaaf'"))
+    assert isinstance(error, AuthenticationError)
+    assert "tim's password is not '<hidden>'" in str(error)
+    assert "tanstaaf" not in "".join(traceback.format_exception(error))
