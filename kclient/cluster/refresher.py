@@ -120,6 +120,8 @@ class Refresher:
                 raise
             except KafkaError as error:
                 self._failed(error, waiting)
+            except Exception as error:  # noqa: BLE001 - were this task to end, every caller would wait in vain
+                self._failed(_unexpected(error), waiting)
             else:
                 self._succeeded(response, topics, waiting)
             await asyncio.sleep(self._backoff.next())
@@ -163,3 +165,9 @@ class Refresher:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(copy(error))  # a traceback belongs to one caller
+
+
+def _unexpected(error: Exception) -> KafkaError:
+    failure = KafkaError(f"fetching metadata failed in a way that kclient does not know: {error!r}")
+    failure.__cause__ = error
+    return failure

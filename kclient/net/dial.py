@@ -118,16 +118,25 @@ async def _open(
     transport, connection = await loop.create_connection(
         make_protocol, host, port, ssl=settings.tls, server_hostname=server_hostname
     )
-    endpoint_socket = transport.get_extra_info("socket")
-    if endpoint_socket is not None:
-        endpoint_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, size in (
-            (socket.SO_SNDBUF, settings.send_buffer),
-            (socket.SO_RCVBUF, settings.receive_buffer),
-        ):
-            if size is not None and size >= 0:
-                endpoint_socket.setsockopt(socket.SOL_SOCKET, name, size)
+    try:
+        _tune(transport, settings)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _tune(transport: asyncio.BaseTransport, settings: DialSettings) -> None:
+    endpoint_socket = transport.get_extra_info("socket")
+    if endpoint_socket is None:
+        return
+    endpoint_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, size in (
+        (socket.SO_SNDBUF, settings.send_buffer),
+        (socket.SO_RCVBUF, settings.receive_buffer),
+    ):
+        if size is not None and size >= 0:
+            endpoint_socket.setsockopt(socket.SOL_SOCKET, name, size)
 
 
 def _refused(endpoint: Endpoint, error: OSError) -> KafkaConnectionError:

@@ -33,7 +33,7 @@ class Source:
 
     def __init__(self, loop: VirtualLoop, takes: float = 0.01) -> None:
         self.asked: list[tuple[float, list[str] | None]] = []
-        self.failures: list[KafkaError] = []
+        self.failures: list[Exception] = []
         self.takes = takes
         self._loop = loop
 
@@ -154,6 +154,20 @@ async def test_a_final_failure_is_told_at_once_to_all_and_not_repeated_by_itself
     assert loop.time() < 0.1
     await asyncio.sleep(60)
     assert len(source.asked) == 1, "an account may be locked after a few attempts"
+    assert (await refresher.refreshed(within(loop))).cluster_id == "answer 2"
+    await refresher.stop()
+
+
+async def test_a_failure_that_nobody_foresaw_is_told_at_once_and_does_not_end_the_refreshing(
+    loop: VirtualLoop,
+) -> None:
+    source = Source(loop)
+    source.failures = [OverflowError("too large")]
+    refresher = started(source)
+    with pytest.raises(KafkaError, match="too large") as caught:
+        await refresher.refreshed(within(loop))
+    assert isinstance(caught.value.__cause__, OverflowError)
+    assert loop.time() < 0.1
     assert (await refresher.refreshed(within(loop))).cluster_id == "answer 2"
     await refresher.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ from kclient.wire.versions import VersionRange
 from tests.support import faults
 from tests.support.connecting import answered, ask, connect, settings
 from tests.support.fake_broker import UNSUPPORTED_VERSION, FakeCluster
-from tests.support.virtual_loop import VirtualLoop
+from tests.support.virtual_loop import MemoryTransport, VirtualLoop
 
 Brokers = Callable[..., FakeCluster]
 HERE = Endpoint("broker-1", 9092)
@@ -267,6 +268,61 @@ async def test_a_cancelled_dial_leaves_no_socket(loop: VirtualLoop, brokers: Bro
     attempt.cancel()
     with pytest.raises(asyncio.CancelledError):
         await attempt
+    await asyncio.sleep(0)
+    assert not loop.network.open
+
+
+class Socket:
+    """Takes note of its options; a kernel that refuses some of them refuses all above `most`."""
+
+    def __init__(self, most: int = 1 << 30) -> None:
+        self.options: dict[int, int] = {}
+        self._most = most
+
+    def setsockopt(self, _level: int, name: int, value: int) -> None:
+        if value > self._most:
+            raise OSError(12, "Cannot allocate memory")
+        self.options[name] = value
+
+
+def give(monkeypatch: pytest.MonkeyPatch, given: Socket) -> None:
+    monkeypatch.setattr(MemoryTransport, "get_extra_info", lambda _self, _name: given)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({}, {}),
+        ({"send_buffer": -1, "receive_buffer": -1}, {}),
+        (
+            {"send_buffer": 70_000, "receive_buffer": 0},
+            {socket.SO_SNDBUF: 70_000, socket.SO_RCVBUF: 0},
+        ),
+    ],
+)
+async def test_a_socket_gets_the_buffers_asked_for_and_is_kept_alive(
+    loop: VirtualLoop,
+    brokers: Brokers,
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: dict[str, int],
+    expected: dict[int, int],
+) -> None:
+    given = Socket()
+    give(monkeypatch, given)
+    connection = await connect(loop, brokers()[1], **sizes)
+    assert given.options == {socket.SO_KEEPALIVE: 1} | expected
+    connection.close()
+    await connection.wait_closed()
+
+
+async def test_a_buffer_that_the_kernel_refuses_leaves_no_socket(
+    loop: VirtualLoop, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers()
+    give(monkeypatch, Socket(most=1_000))
+    error = await failed(loop, send_buffer=2_000)
+    assert isinstance(error, KafkaConnectionError)
+    assert "Cannot allocate memory" in str(error)
     await asyncio.sleep(0)
     assert not loop.network.open
 
