@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,14 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 DEFAULT_PORT = 9092
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
+# The annotations, as written, of options whose values are looked at; a file may be a path too.
+_TEXT: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "str | None": str,
+    "str | os.PathLike[str] | None": (str, os.PathLike),
+}
+_WHOLE = ("int", "int | None")
+_MAPPING = ("Mapping[str, str] | None",)
 
 
 class Endpoint(NamedTuple):
@@ -70,12 +79,12 @@ class ClientConfig:
     security_protocol: str = option("PLAINTEXT", choices=SECURITY_PROTOCOLS)
 
     ssl_context: ssl.SSLContext | None = option(None)
-    ssl_cafile: str | None = option(None, kafka="ssl.truststore.location")
-    ssl_capath: str | None = option(None)
+    ssl_cafile: str | os.PathLike[str] | None = option(None, kafka="ssl.truststore.location")
+    ssl_capath: str | os.PathLike[str] | None = option(None)
     ssl_cadata: str | None = option(None, kafka="ssl.truststore.certificates")
-    ssl_certfile: str | None = option(None, kafka="ssl.keystore.location")
+    ssl_certfile: str | os.PathLike[str] | None = option(None, kafka="ssl.keystore.location")
     ssl_certdata: str | None = option(None, kafka="ssl.keystore.certificate.chain")
-    ssl_keyfile: str | None = option(None)
+    ssl_keyfile: str | os.PathLike[str] | None = option(None)
     ssl_keydata: str | Secret | None = option(None, kafka="ssl.keystore.key")
     ssl_password: str | Secret | None = option(None, kafka="ssl.key.password")
     ssl_check_hostname: bool = option(True)
@@ -110,8 +119,8 @@ class ClientConfig:
     connections_max_idle_ms: int = option(540_000, least=-1)
     metadata_max_age_ms: int = option(300_000, least=1)
     # None leaves the kernel's automatic sizing on, which is what Kafka's -1 means.
-    send_buffer_bytes: int | None = option(None, least=-1)
-    receive_buffer_bytes: int | None = option(None, least=-1)
+    send_buffer_bytes: int | None = option(None, least=-1, most=2_147_483_647)
+    receive_buffer_bytes: int | None = option(None, least=-1, most=2_147_483_647)
     # Larger answers are refused at their first four bytes: nothing is allocated on a stranger's word.
     receive_message_max_bytes: int = option(100_000_000, least=1_000, most=2_147_483_647)
 
@@ -213,6 +222,22 @@ def _check_type(name: str, value: Any, annotation: str) -> None:
         raise ConfigurationError(f"{name} must be text, not {type(value).__name__}")
     elif annotation == "bool" and not isinstance(value, bool):
         raise ConfigurationError(f"{name}={value!r} must be true or false")
+    elif annotation in _WHOLE and isinstance(value, float):
+        raise ConfigurationError(f"{name}={value!r} must be a whole number")
+    elif annotation in _TEXT and not isinstance(value, _TEXT[annotation]):
+        raise ConfigurationError(f"{name}={value!r} must be text, not {type(value).__name__}")
+    elif annotation == "ssl.SSLContext | None" and not hasattr(
+        value, "wrap_bio"
+    ):  # `ssl` is not imported here
+        raise ConfigurationError(f"{name} must be an ssl.SSLContext, not {type(value).__name__}")
+    elif annotation in _MAPPING and not _is_mapping_of_texts(value):
+        raise ConfigurationError(f"{name} must be a mapping of text to text")
+
+
+def _is_mapping_of_texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(each, str) for pair in value.items() for each in pair
+    )
 
 
 def _check_row(name: str, value: Any, row: Row) -> None:
@@ -243,7 +268,7 @@ def _unknown(given: str, config: type[ClientConfig]) -> str:
 def _from_text(name: str, text: str, annotation: str) -> object:
     """A value from a file or the command line, by the type that the option has."""
     kinds = annotation.replace(" ", "").split("|")
-    if "str" in kinds or "Any" in kinds:
+    if not {"bool", "int", "float"}.intersection(kinds):
         return text
     if "bool" in kinds:
         if text.lower() not in _TRUE + _FALSE:

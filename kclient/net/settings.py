@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from random import Random
 
@@ -31,6 +32,7 @@ DISTRIBUTION = "kclient-kafka"
 def dial_settings(config: ClientConfig, random: Random) -> DialSettings:
     """Everything that the connections of a client have in common; bad combinations are reported here."""
     protocol = config.security_protocol
+    _refuse_what_would_be_ignored(config)
     if protocol == "SASL_PLAINTEXT" and config.sasl_mechanism == "PLAIN":
         log.warning(
             "security_protocol=SASL_PLAINTEXT sends the password of %s unencrypted", config.sasl_mechanism
@@ -48,6 +50,20 @@ def dial_settings(config: ClientConfig, random: Random) -> DialSettings:
         receive_buffer=config.receive_buffer_bytes,
         software=("kclient", _our_version()),
     )
+
+
+def _refuse_what_would_be_ignored(config: ClientConfig) -> None:
+    """Who sets a certificate or a password believes to be protected by it."""
+    given = [field.name for field in fields(config) if getattr(config, field.name) != field.default]
+    for prefix, protocols in (("ssl_", "SSL or SASL_SSL"), ("sasl_", "SASL_SSL or SASL_PLAINTEXT")):
+        ignored = [name for name in given if name.startswith(prefix)]
+        if config.sasl_oauthbearer_token_endpoint_url is not None and "ssl_cafile" in ignored:
+            ignored.remove("ssl_cafile")  # it is for the token endpoint too
+        if ignored and prefix.strip("_").upper() not in config.security_protocol:
+            raise ConfigurationError(
+                f"security_protocol={config.security_protocol} ignores {', '.join(ignored)}: "
+                f"set it to {protocols}, or leave them out"
+            )
 
 
 def _tls(config: ClientConfig) -> ssl.SSLContext:
@@ -90,6 +106,11 @@ def _token_source(config: ClientConfig) -> TokenCallback | TokenProvider:
             "and sasl_oauthbearer_token_endpoint_url (an OpenID provider's token endpoint)"
         )
     if url is None:
+        if not callable(provider) and not isinstance(provider, TokenProvider):
+            raise ConfigurationError(  # its value may be a token
+                "sasl_oauth_token_provider must be a callable, or an object with a method token(), "
+                f"not {type(provider).__name__}"
+            )
         return provider  # type: ignore[no-any-return]
     client_id, secret = config.sasl_oauthbearer_client_id, _secret(config.sasl_oauthbearer_client_secret)
     if not client_id or secret is None:

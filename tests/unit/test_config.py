@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ssl
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,11 @@ FIELDS = {field.name: field for field in dataclasses.fields(ClientConfig)}
 ROWS: dict[str, Row] = {name: field.metadata["row"] for name, field in FIELDS.items()}
 SECRETS = [name for name, field in FIELDS.items() if "Secret" in str(field.type)]
 NUMBERS = [name for name, row in ROWS.items() if row.least is not None]
+TEXTS = [
+    name
+    for name, field in FIELDS.items()
+    if str(field.type) in ("str", "str | None", "str | os.PathLike[str] | None")
+]
 SWITCHES = [name for name, field in FIELDS.items() if field.type == "bool"]
 PLANTED = "pl4nted-s3cret"
 
@@ -69,6 +75,34 @@ def test_every_number_must_be_one(name: str, value: object) -> None:
 def test_what_is_not_a_number_is_no_number(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
         made(**{name: float("nan")})
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_is_whole(name: str) -> None:
+    for value in (7000.5, 7000.0, float("inf")):
+        with pytest.raises(ConfigurationError, match=f"{name}=.* must be a whole number"):
+            made(**{name: value})
+
+
+@pytest.mark.parametrize("value", [5, b"text", ["text"], True])
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_text_must_be_one(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}=.* must be text, not {type(value).__name__}"):
+        made(**{name: value})
+
+
+def test_a_tls_context_must_be_one() -> None:
+    with pytest.raises(ConfigurationError, match=r"ssl_context must be an ssl\.SSLContext, not str"):
+        made(ssl_context="default")
+    context = ssl.create_default_context()
+    assert made(ssl_context=context).ssl_context is context
+
+
+@pytest.mark.parametrize("value", [["a"], "a=b", {"a": 1}, {1: "a"}])
+def test_extensions_are_texts_by_name(value: object) -> None:
+    with pytest.raises(ConfigurationError, match="sasl_oauthbearer_extensions must be a mapping of text to"):
+        made(sasl_oauthbearer_extensions=value)
+    assert made(sasl_oauthbearer_extensions={"a": "b"}).sasl_oauthbearer_extensions == {"a": "b"}
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.choices])
@@ -302,5 +336,5 @@ def test_a_client_refuses_what_its_config_refuses() -> None:
 
 
 def test_a_path_is_as_good_as_its_text() -> None:
-    path: Any = Path("ca.pem")
+    path = Path("ca.pem")
     assert ClientConfig(ssl_cafile=path).ssl_cafile == path
