@@ -43,6 +43,11 @@ class LoopThread:
     def running(self) -> bool:
         return self._pid == os.getpid() and self._thread.is_alive()
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was stopped here; in a forked child it was not, and yet does not run."""
+        return self._pid == os.getpid() and not self._thread.is_alive()
+
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its result. Ctrl-C cancels it.
 

@@ -5,6 +5,7 @@ Every coroutine of `AsyncAdmin` has a twin here of the same name and signature; 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Coroutine
@@ -13,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from kclient.admin.client import CLOSE_TIMEOUT_MS, AsyncAdmin
 from kclient.cluster.client import ClusterHealth
 from kclient.config import ClientConfig, configured_by
+from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread
 
 P = ParamSpec("P")
@@ -75,12 +77,14 @@ class Admin:
         """Close all connections; calls in flight fail with `ClientClosedError`. Ends within `timeout_ms`."""
         # In a forked child there is nothing to close: thread and connections are the parent's.
         if self._thread.running:
-            self._thread.call(self._admin.close(timeout_ms))
+            # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
+            with contextlib.suppress(ClientClosedError):
+                self._thread.call(self._admin.close(timeout_ms))
             self._thread.stop()
 
     def health(self) -> ClusterHealth:
         """Whether the client is in touch with its cluster; never waits for the network."""
-        return self._thread.call(self._health())
+        return self._admin.health() if self._thread.ended else self._thread.call(self._health())
 
     async def _health(self) -> ClusterHealth:
         return self._admin.health()

@@ -53,12 +53,14 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
 
     async def start(self, timeout_ms: float | None = None) -> None:
         """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
+        others = self._cluster is not None  # a client in use stays open for those who use it
         cluster = self._open()
         try:
             await cluster.metadata.refreshed(cluster.deadline(timeout_ms))
         except BaseException:
-            self._cluster = None
-            await cluster.close()
+            if not others:
+                self._cluster = None
+                await cluster.close()
             raise
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:

@@ -40,6 +40,19 @@ def test_the_constructor_does_not_connect_and_close_ends_the_thread() -> None:
     admin.close()
     admin.close()
     wait_for_no_threads()
+    assert not admin.health().connected
+    with pytest.raises(ClientClosedError):
+        admin.list_topics()
+
+
+def test_threads_may_close_a_client_at_the_same_time() -> None:
+    (port,) = free_ports(1)
+    for _ in range(20):
+        admin = Admin(bootstrap_servers=f"127.0.0.1:{port}")
+        with ThreadPoolExecutor(4) as pool:
+            for closing in [pool.submit(admin.close) for _ in range(4)]:
+                closing.result(timeout=10)
+    wait_for_no_threads()
 
 
 def test_entering_says_that_nobody_is_there_and_leaves_nothing() -> None:

@@ -81,6 +81,18 @@ async def test_a_start_that_fails_says_why_in_time_and_may_be_tried_again(
     await admin.close()
 
 
+async def test_a_start_that_fails_on_a_client_in_use_leaves_its_calls_alone(brokers: Brokers) -> None:
+    fakes = brokers()
+    fakes.add_topic("orders")
+    admin = admin_of(fakes)
+    call = asyncio.ensure_future(admin.list_topics())
+    await asyncio.sleep(0)
+    with pytest.raises(KafkaTimeoutError):
+        await admin.start(timeout_ms=0)
+    assert list(await call) == ["orders"]
+    await admin.close()
+
+
 async def test_entering_a_client_that_cannot_connect_leaves_nothing_behind(brokers: Brokers) -> None:
     fakes = brokers()
     fakes[1].stop()
