@@ -8,8 +8,8 @@ and are kept next to it by the coordinator. `classic` and `modern` implement `Gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sized
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, Protocol, TypeAlias
 from uuid import UUID
 
@@ -22,7 +22,7 @@ GroupType: TypeAlias = Literal["classic", "consumer"]
 
 
 class Group(Protocol):
-    """One group as the coordinator sees it. Each `check_…` raises the `BrokerError` that answers the request."""
+    """One group as the coordinator sees it. Each `check_…` raises the `BrokerError` to answer with."""
 
     group_id: str
     type_name: ClassVar[GroupType]
@@ -66,7 +66,7 @@ class Group(Protocol):
         ...
 
     def offsets_expire_from(self, committed_at_ms: int) -> int | None:
-        """From when on (epoch ms) an offset that was committed then grows old; None for never as things are."""
+        """From when on (epoch ms) an offset committed then grows old; None for never, as things are."""
         ...
 
     def describe(self) -> DescribeGroupsResponse.DescribedGroup | None:
@@ -90,7 +90,7 @@ class GroupStore(Protocol):
     """Where groups are kept: the topic __consumer_offsets, or memory. What `append` took, `load` gives."""
 
     def append(self, group_id: str, records: list[GroupRecord]) -> None:
-        """Add records to the partition that `partition_for` names; an error here fails the request."""
+        """Add records to the group's partition; an error here fails the request."""
         ...
 
     def load(self) -> Iterator[GroupRecord]:
@@ -108,12 +108,27 @@ class RecordReader(Protocol):
         ...
 
 
-class TopicNames(Protocol):
-    """Names and ids of topics, from the server's metadata."""
+class Topic(Protocol):
+    """What groups need to know of a topic. The server's own topics have it."""
 
-    def topic_id(self, name: str) -> UUID | None: ...
+    @property
+    def name(self) -> str: ...
 
-    def topic_name(self, topic_id: UUID) -> str | None: ...
+    @property
+    def topic_id(self) -> UUID: ...
+
+    @property
+    def partitions(self) -> Sized: ...
+
+
+class Topics(Protocol):
+    """The topics there are at the moment, by name and by id."""
+
+    @property
+    def by_name(self) -> Mapping[str, Topic]: ...
+
+    @property
+    def by_id(self) -> Mapping[UUID, Topic]: ...
 
 
 class GroupHost(Protocol):
@@ -122,7 +137,9 @@ class GroupHost(Protocol):
     groups: dict[str, Group]
     config: GroupConfig
     clock: Clock
-    topics: TopicNames
+    topics: Topics
+    # Called when topics came, went or grew.
+    topic_listeners: list[Callable[[], None]]
 
     def append(self, group_id: str, records: list[GroupRecord]) -> None:
         """Store records that change a group. Call it before the change is shown to anybody."""
@@ -149,23 +166,15 @@ class MemoryStore:
         yield from list(self.records.items())
 
 
-class FixedTopics:
-    """Topic names and ids that do not change."""
+class NumberedSettings(Protocol):
+    """The part of the broker's settings that groups read."""
 
-    def __init__(self, ids: Mapping[str, UUID]) -> None:
-        self._ids = dict(ids)
-        self._names = {topic_id: name for name, topic_id in ids.items()}
-
-    def topic_id(self, name: str) -> UUID | None:
-        return self._ids.get(name)
-
-    def topic_name(self, topic_id: UUID) -> str | None:
-        return self._names.get(topic_id)
+    def number(self, name: str) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """Broker options about groups, under Kafka's names with the dots replaced, with Kafka's defaults."""
+    """Broker options about groups, under Kafka's names with underscores for dots, with Kafka's defaults."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -177,13 +186,7 @@ class GroupConfig:
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 2_147_483_647
 
-
-def partition_for(group_id: str, count: int) -> int:
-    """The partition of __consumer_offsets that holds a group, by Java's hash code of its id."""
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for at in range(0, len(units), 2):
-        code = (31 * code + (units[at] << 8 | units[at + 1])) & 0xFFFF_FFFF
-    # abs() of the smallest int is 0 in Kafka: it clears the sign of what Java's own abs() overflows on.
-    signed = code - (1 << 32) if code & 0x8000_0000 else code
-    return (0 if signed == -(1 << 31) else abs(signed)) % count
+    @classmethod
+    def from_settings(cls, settings: NumberedSettings) -> GroupConfig:
+        """As the broker's settings say."""
+        return cls(**{field.name: settings.number(field.name.replace("_", ".")) for field in fields(cls)})
