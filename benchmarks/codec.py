@@ -97,14 +97,14 @@ def _encode_rows(shape: Shape, rounds: int) -> list[Row]:
     flat: list[Any] = [field for record in records for field in record]
     headers = flat[3::4] if shape.headers else None
     fields = Fields(flat[0::4], flat[1::4], flat[2::4], headers)
-    codec = shape.codec
+    codec, level = shape.codec, shape.level
     return _race(
         shape,
         rounds,
         {
-            "encode tuples": lambda: encode_batch(records, codec=codec),
-            "encode flat": lambda: encode_flat(flat, codec=codec),
-            "encode columns": lambda: encode_fields(fields, codec=codec),
+            "encode tuples": lambda: encode_batch(records, codec=codec, level=level),
+            "encode flat": lambda: encode_flat(flat, codec=codec, level=level),
+            "encode columns": lambda: encode_fields(fields, codec=codec, level=level),
         },
         {
             "aiokafka": lambda: _peer_encode(AioBuilder, records, codec),
