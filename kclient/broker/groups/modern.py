@@ -1,0 +1,300 @@
+"""A consumer group that the broker assigns (KIP-848): its members, its epochs, and what a heartbeat does.
+
+    group epoch        goes up when a member comes, goes or subscribes anew, and when subscribed topics change
+    assignment epoch   the group epoch that the target assignment was computed for
+    member epoch       the assignment epoch that a member has reached (`modern_member` has the table)
+
+A heartbeat updates the member, then the target if the group epoch is ahead and the last target is old enough,
+then moves the member one step. Between heartbeats there are only timeouts and resolved regular expressions.
+All checks come before the first change. `modern_service` finds groups; `coordinator` asks `check_…`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from kclient.broker.groups.base import GroupConfig, GroupRecord, GroupStore, GroupType
+from kclient.broker.groups.modern_assignors import (
+    ASSIGNORS,
+    DEFAULT_ASSIGNOR,
+    NOTHING,
+    Partitions,
+    Subscriber,
+    TopicPartition,
+)
+from kclient.broker.groups.modern_checks import GroupChecks, check_epoch, fenced, unreleased
+from kclient.broker.groups.modern_member import (
+    LEFT_FOR_GOOD,
+    LEFT_FOR_NOW,
+    Member,
+    MemberState,
+    Step,
+    reconcile,
+)
+from kclient.broker.groups.modern_messages import Client, answer, owned_in, updated
+from kclient.broker.groups.modern_records import (
+    group_records,
+    member_records,
+    member_tombstones,
+    regex_record,
+)
+from kclient.broker.groups.modern_regex import compile_regex
+from kclient.broker.groups.modern_subscriptions import Subscriptions, TopicView
+from kclient.broker.groups.modern_timers import MemberTimers
+from kclient.clock import Clock
+from kclient.errors import GroupMaxSizeReachedError
+from kclient.wire.messages.consumer_groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+# A new group begins where Kafka's does: the first subscription makes it 2.
+FIRST_EPOCH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all groups share. `assignment_interval_ms` is Kafka's group.consumer.assignment.interval.ms."""
+
+    store: GroupStore
+    topics: TopicView
+    config: GroupConfig
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    assignment_interval_ms: int = 1_000
+
+
+class ConsumerGroup(GroupChecks):
+    """One group. `members` and `targets` are by member id."""
+
+    type_name: ClassVar[GroupType] = "consumer"
+
+    def __init__(self, group_id: str, around: Surroundings) -> None:
+        super().__init__(group_id, Subscriptions(around.topics))
+        self.epoch = FIRST_EPOCH
+        self.assignment_epoch = FIRST_EPOCH
+        self.targets: dict[str, Partitions] = {}
+        self._around = around
+        self._owners: dict[TopicPartition, str] = {}
+        self._changed: set[str] = set()
+        self._saved: tuple[int, int] | None = None
+        self._assigned_at: float | None = None
+        self._assigned_at_ms = 0
+        self._topics_stale = False
+        self._resolving: asyncio.Handle | None = None
+        self._sessions = MemberTimers(around.loop, self._expire)
+        self._rebalances = MemberTimers(around.loop, self._expire)
+
+    @property
+    def assignor(self) -> str:
+        """The one that most members ask for."""
+        asked = Counter(member.assignor for member in self.members.values() if member.assignor)
+        return max(asked, key=asked.__getitem__, default=None) or DEFAULT_ASSIGNOR
+
+    def heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Join, or say that a member is alive and what it owns; the request has been checked by itself."""
+        before, replaced = self._find(request)
+        after = updated(before, request, client)
+        if after.topic_regex != before.topic_regex:
+            compile_regex(after.topic_regex)
+        if replaced is not None:
+            self._hand_over(replaced, after.member_id)
+        self.put(after)
+        resubscribed = self._resubscribed(before, after)
+        self._assign_when_due()
+        after = self._move_on(after, resubscribed, owned_in(request))
+        self._sessions.start(after.member_id, self._around.config.group_consumer_session_timeout_ms)
+        self._save()
+        return answer(request, before, after, self._around.config.group_consumer_heartbeat_interval_ms)
+
+    def leave(self, member_id: str, instance_id: str | None, epoch: int = LEFT_FOR_GOOD) -> None:
+        """A member goes for good, or (static, `LEFT_FOR_NOW`) keeps its place until its session runs out."""
+        member = self.member(member_id) if instance_id is None else self.static_member(instance_id)
+        if instance_id is not None and member_id and member.member_id != member_id:
+            raise fenced(member, member_id, instance_id)
+        if epoch == LEFT_FOR_NOW:
+            self._rebalances.stop(member.member_id)
+            self.put(replace(member, epoch=LEFT_FOR_NOW, revoking={}))
+        else:
+            self._remove(member.member_id)
+        self._save()
+
+    def topics_changed(self) -> None:
+        """Topics came, went or grew: match regular expressions again; the rest waits for a heartbeat."""
+        self._topics_stale = True
+        if self.subscriptions.resolved:
+            self._resolve()
+
+    def tombstones(self) -> list[GroupRecord]:
+        gone = [
+            record for member_id in self.members for record in member_tombstones(self.group_id, member_id)
+        ]
+        gone += [regex_record(self.group_id, regex, None, 0) for regex in self.subscriptions.resolved]
+        return gone + [(key, None) for key, _ in group_records(self.group_id, 0, 0, 0)]
+
+    def loaded(self) -> None:
+        for member in self.members.values():
+            self._sessions.start(member.member_id, self._around.config.group_consumer_session_timeout_ms)
+            if member.state is MemberState.UNREVOKED:
+                self._rebalances.start(member.member_id, member.rebalance_timeout_ms)
+        self._saved = self.epoch, self.assignment_epoch
+        self._changed.clear()
+        self.topics_changed()
+
+    def close(self) -> None:
+        self._sessions.stop_all()
+        self._rebalances.stop_all()
+        if self._resolving is not None:
+            self._resolving.cancel()
+
+    def _find(self, request: ConsumerGroupHeartbeatRequest) -> tuple[Member, str | None]:
+        """The member that a heartbeat is from, and the id of the static member that it takes the place of."""
+        joins, member_id, instance_id = request.member_epoch == 0, request.member_id, request.instance_id
+        limit = self._around.config.group_consumer_max_size
+        if len(self.members) >= limit and member_id not in self.members:
+            raise GroupMaxSizeReachedError(
+                f"The consumer group has reached its maximum capacity of {limit} members."
+            )
+        if instance_id is not None and (not joins or instance_id in self.static):
+            member = self.static_member(instance_id)
+            if joins:
+                if member.epoch != LEFT_FOR_NOW:
+                    raise unreleased(member, member_id, instance_id)
+                return replace(member, member_id=member_id, epoch=0, previous_epoch=0), member.member_id
+            if member.member_id != member_id:
+                raise fenced(member, member_id, instance_id)
+        elif joins:
+            return self.members.get(member_id) or Member(member_id), None
+        else:
+            member = self.member(member_id)
+        check_epoch(member, request.member_epoch, owned_in(request))
+        return member, None
+
+    def _hand_over(self, old: str, new: str) -> None:
+        target = self.targets.get(old, NOTHING)
+        self.release(old)
+        self.targets[new] = target
+
+    def _resubscribed(self, before: Member, after: Member) -> bool:
+        """Did the member subscribe anew? Moves the group epoch where the target has to follow."""
+        renamed = before.topic_names != after.topic_names
+        rematched = before.topic_regex != after.topic_regex
+        resolved = self.subscriptions.is_resolved(after.topic_regex)
+        if not resolved and self._resolving is None:
+            self._resolving = self._around.loop.call_soon(self._resolve)
+        self._bump_if(renamed or (rematched and resolved))
+        return renamed or rematched
+
+    def _bump_if(self, needed: bool) -> None:
+        if needed or self._topics_stale:
+            self._topics_stale = False
+            different = self.subscriptions.look_again(self.members.values())
+            self.epoch += needed or different
+
+    def _resolve(self) -> None:
+        self._resolving = None
+        known = dict(self.subscriptions.resolved)
+        changed = self.subscriptions.resolve(self.members.values())
+        now = int(self._around.clock.wall() * 1000)
+        records = [regex_record(self.group_id, regex, names, now) for regex, names in changed.items()]
+        self._around.store.append(self.group_id, records)
+        used = {regex: names for regex, names in changed.items() if names is not None}
+        self._bump_if(any(names != known.get(regex, set()) for regex, names in used.items()))
+        self._save()
+
+    def _assign_when_due(self) -> None:
+        """Compute the target for the group epoch; members that come together wait for one computation."""
+        now, interval = self._around.loop.time(), self._around.assignment_interval_ms / 1000
+        early = self._assigned_at is not None and now - self._assigned_at < interval
+        if self.epoch == self.assignment_epoch or early:
+            return
+        subscribers = {
+            member_id: Subscriber(
+                self.subscriptions.ids(member), self.targets.get(member_id, NOTHING), member.instance_id
+            )
+            for member_id, member in self.members.items()
+        }
+        targets = ASSIGNORS[self.assignor](subscribers, self.subscriptions.counts())
+        for member_id in self.members:
+            if targets[member_id] != self.targets.get(member_id, NOTHING):
+                self._changed.add(member_id)
+        self.targets = targets
+        self.assignment_epoch = self.epoch
+        self._assigned_at, self._assigned_at_ms = now, int(self._around.clock.wall() * 1000)
+
+    def _move_on(self, member: Member, resubscribed: bool, owned: Partitions | None) -> Member:
+        if member.is_at(self.assignment_epoch) and not resubscribed:
+            return member
+        step = Step(
+            target=self.targets.get(member.member_id, NOTHING),
+            target_epoch=self.assignment_epoch,
+            topics=self.subscriptions.ids(member),
+            resubscribed=resubscribed,
+            owned=owned,
+            is_held=self._owners.__contains__,
+        )
+        after = reconcile(member, step)
+        if after != member:
+            self.put(after)
+            if after.state is MemberState.UNREVOKED:
+                self._rebalances.start(after.member_id, after.rebalance_timeout_ms)
+            else:
+                self._rebalances.stop(after.member_id)
+        return after
+
+    def put(self, member: Member) -> None:
+        """Have a member as it is now, after a heartbeat or a record of before a restart."""
+        old = self.members.get(member.member_id)
+        if old == member:
+            return
+        if old is not None:
+            self._disown(old)
+        self.members[member.member_id] = member
+        self._owners.update(dict.fromkeys(member.held, member.member_id))
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+        self._changed.add(member.member_id)
+
+    def release(self, member_id: str) -> None:
+        """Have a member and all that it held no more."""
+        member = self.members.pop(member_id)
+        self._disown(member)
+        self.targets.pop(member_id, None)
+        self._sessions.stop(member_id)
+        self._rebalances.stop(member_id)
+        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
+            del self.static[member.instance_id]
+        self._changed.add(member_id)
+
+    def _disown(self, member: Member) -> None:
+        for partition in member.held:
+            if self._owners.get(partition) == member.member_id:
+                del self._owners[partition]
+
+    def _remove(self, member_id: str) -> None:
+        self.release(member_id)
+        self._bump_if(True)
+
+    def _expire(self, member_id: str) -> None:
+        self._remove(member_id)
+        self._save()
+
+    def _save(self) -> None:
+        records: list[GroupRecord] = []
+        for member_id in self._changed:
+            member = self.members.get(member_id)
+            if member is None:
+                records += member_tombstones(self.group_id, member_id)
+            else:
+                records += member_records(self.group_id, member, self.targets.get(member_id, NOTHING))
+        if self._saved != (self.epoch, self.assignment_epoch):
+            self._saved = self.epoch, self.assignment_epoch
+            records += group_records(self.group_id, *self._saved, self._assigned_at_ms)
+        self._changed.clear()
+        if records:
+            self._around.store.append(self.group_id, records)
