@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,8 @@ def test_an_old_broker_that_wants_a_certificate_says_so_in_a_way_that_cannot_be_
 @pytest.mark.parametrize("listener", ["TLS", "SASL_SSL"])
 def test_a_broker_whose_authority_is_not_trusted_is_refused(any_visitor: Visitor, listener: str) -> None:
     for cafile in (str(any_visitor.security.certificates.other_ca), None):  # None: the system's authorities
-        options = any_visitor.password(listener, "PLAIN", ssl_cafile=cafile)
-        error = any_visitor.refusal(options)
+        how = any_visitor.options if listener == "TLS" else partial(any_visitor.password, mechanism="PLAIN")
+        error = any_visitor.refusal(how(listener, ssl_cafile=cafile))
         assert isinstance(error, AuthenticationError)
         assert "signed by an authority that is not trusted here" in str(error)
     assert len(any_visitor.connections) == 2
@@ -126,8 +127,11 @@ def test_a_key_that_its_password_does_not_open_is_reported_before_anything_is_se
 
 @pytest.mark.parametrize("listener", ["TLS", "MTLS", "SASL_SSL"])
 def test_a_client_without_tls_is_told_that_the_port_speaks_tls(any_visitor: Visitor, listener: str) -> None:
-    for protocol in ("PLAINTEXT", "SASL_PLAINTEXT"):
-        options = any_visitor.password(listener, "PLAIN", security_protocol=protocol)
+    open_to_all = any_visitor.options(listener, security_protocol="PLAINTEXT", ssl_cafile=None)
+    with_password = any_visitor.password(
+        listener, "PLAIN", security_protocol="SASL_PLAINTEXT", ssl_cafile=None
+    )
+    for options in (open_to_all, with_password):
         error = any_visitor.refusal(options)
         assert isinstance(error, ConfigurationError)
         assert "speaks TLS: set security_protocol to SSL or SASL_SSL" in str(error)
