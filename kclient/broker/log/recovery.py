@@ -1,0 +1,144 @@
+"""From the files of a partition's directory to the segments of its log, whatever state a crash left them in.
+
+The last segment is checked batch by batch and cut after the last good one, unless the log was closed in good
+order. Older segments are trusted as far as their indexes fit them. Called by `PartitionLog.open`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from kclient.broker.log.segment import Segment, segment_path
+from kclient.broker.log.snapshots import latest_snapshot, remove_snapshots
+from kclient.broker.log.storage import FileStore, storage_errors
+from kclient.broker.log.walk import Place, checked_places, places
+from kclient.errors import ProtocolError
+from kclient.records import parse_control
+from kclient.records.layout import CONTROL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kclient.broker.log.partition_log import PartitionLog
+    from kclient.broker.log.storage import Store
+
+SWAP = ".swap"
+CLEANED = ".cleaned"
+
+
+def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Segment]:
+    """All segments in the log's directory, at least one, with its producers and epochs."""
+    directory = log.directory
+    assert directory is not None
+    _finish_swaps(directory)
+    now, interval = log.now_ms(), log.config.index_interval_bytes
+    bases = segment_bases(directory)
+    segments: list[Segment] = []
+    for base in bases:
+        segment = Segment(directory, base, now)
+        segments.append(segment)
+        trusted = clean or base != bases[-1]
+        if trusted and segment.load_indexes() and segment.settle():
+            continue
+        if scan(segment, interval):
+            _forget(directory, [later for later in bases if later > base])
+            break
+    if not segments:
+        segments.append(Segment(directory, start_offset, now))
+    log.segments = segments
+    remove_snapshots(directory, above=segments[-1].next_offset, keep=set(bases))
+    _replay(log)
+    return segments
+
+
+def segment_bases(directory: Path) -> list[int]:
+    """The base offsets of all segments on disk."""
+    return sorted(int(path.stem) for path in directory.glob("*.log") if path.stem.isdigit())
+
+
+def scan(segment: Segment, interval: int) -> bool:
+    """Index a segment anew from its batches; cut off what is no batch, and say whether there was any."""
+    segment.reset_indexes()
+    end = 0
+    for place in checked_places(segment.store):
+        if place.header.base_offset < segment.base_offset:
+            break
+        segment.note(place, interval)
+        end = place.end
+    torn = end < segment.size
+    if torn:
+        segment.store.truncate(end)
+    return torn
+
+
+def _replay(log: PartitionLog) -> None:
+    """Producers from the newest snapshot on; epochs too, where their checkpoint does not know them."""
+    assert log.directory is not None
+    start = log.segments[0].base_offset
+    snapshot = latest_snapshot(log.directory, log.segments[-1].next_offset)
+    if snapshot is not None:
+        start, known = snapshot
+        for producer in known:
+            log.producers.restore(producer)
+    replay_producers(log, start)
+    if log.epochs.latest < 0:
+        start = log.segments[0].base_offset
+    for segment in log.segments:
+        if segment.next_offset > start:
+            for place in places(segment.store, segment.offsets.position_before(start - segment.base_offset)):
+                log.epochs.assign(place.header.leader_epoch, place.header.base_offset)
+
+
+def replay_producers(log: PartitionLog, start: int) -> None:
+    """Learn of producers from the batches from offset `start` on."""
+    for segment in log.segments:
+        if segment.next_offset <= start:
+            continue
+        for place in places(segment.store, segment.offsets.position_before(start - segment.base_offset)):
+            header = place.header
+            if header.base_offset >= start and header.producer_id >= 0:
+                log.producers.update(header, coordinator_epoch(place, segment.store))
+
+
+def coordinator_epoch(place: Place, store: Store) -> int | None:
+    """Which coordinator wrote a marker; None for other batches."""
+    if not place.header.attributes & CONTROL or not place.header.record_count:
+        return None
+    try:
+        record = place.load(store).records("", 0)[0]
+        return parse_control(record.key, record.value).coordinator_epoch
+    except ProtocolError:
+        return None
+
+
+def _finish_swaps(directory: Path) -> None:
+    """End what a crash interrupted: half-cleaned segments go, whole ones replace their origins."""
+    with storage_errors("tidying", directory):
+        for leftover in [
+            *directory.glob("*.cleaned"),
+            *directory.glob("*.deleted"),
+            *directory.glob("*.tmp"),
+        ]:
+            leftover.unlink()
+    for swap in sorted(directory.glob("*.log" + SWAP)):
+        base = int(swap.name.partition(".")[0])
+        last = base
+        store = FileStore(swap)
+        for place in places(store, 0):
+            last = place.last_offset
+        _forget(directory, [found for found in segment_bases(directory) if base <= found <= last])
+        store.rename(segment_path(directory, base))
+
+
+def _forget(directory: Path, bases: list[int]) -> None:
+    with storage_errors("removing segments in", directory):
+        for base in bases:
+            for kind in ("log", "index", "timeindex", "txnindex", "snapshot"):
+                segment_path(directory, base, kind).unlink(missing_ok=True)
+
+
+def clean_up(directory: Path) -> None:
+    """Remove a log's directory with all it holds."""
+    with storage_errors("removing", directory):
+        shutil.rmtree(directory)

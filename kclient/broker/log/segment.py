@@ -1,0 +1,237 @@
+"""One segment of a log: whole batches in a store, with the two indexes that find them.
+
+Appends and reads cost a call to the store each, however many batches they carry. It knows neither producers
+nor configuration; `partition_log` decides what is appended where.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kclient.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
+from kclient.broker.log.storage import FileStore, MemoryStore, Store, storage_errors, write_file
+from kclient.broker.log.walk import Place, places
+from kclient.records.layout import HEADER_SIZE, PREFIX, PREFIX_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from kclient.records.layout import BatchHeader
+
+# What a relative offset, and a position in a file, can be at most.
+MOST_RELATIVE = (1 << 31) - 1
+_MOST_HINTS = 64
+
+
+def segment_path(directory: Path, base_offset: int, kind: str = "log") -> Path:
+    """Where Kafka keeps a file of the segment."""
+    return directory / f"{base_offset:020}.{kind}"
+
+
+class Segment:
+    """Batches from `base_offset` on. `next_offset` is where the last of them ends."""
+
+    def __init__(self, directory: Path | None, base_offset: int, created_ms: int, suffix: str = "") -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.created_ms = created_ms
+        self.directory = directory
+        self.store: Store
+        if directory is None:
+            self.store = MemoryStore()
+        else:
+            self.store = FileStore(segment_path(directory, base_offset, "log" + suffix))
+        self.offsets = OffsetIndex()
+        self.times = TimeIndex()
+        self.max_timestamp = -1
+        self._max_timestamp_at = base_offset
+        self._since_entry = 0
+        self._rolling_timestamp: int | None = None
+        # Where recent reads ended: the next one of the same consumer begins there.
+        self._hints: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.base_offset}-{self.next_offset}, {self.size} bytes>"
+
+    @property
+    def size(self) -> int:
+        return self.store.size
+
+    @property
+    def max_timestamp_at(self) -> int:
+        """The last offset of the first batch that has `max_timestamp`."""
+        return self._max_timestamp_at
+
+    @property
+    def rolling_timestamp(self) -> int:
+        """The timestamp that rolling by time counts from: that of the first batch, -1 for none."""
+        if self._rolling_timestamp is None:
+            first = next(places(self.store, 0, window=HEADER_SIZE), None)
+            if first is None:
+                return -1
+            self._rolling_timestamp = first.header.max_timestamp
+        return self._rolling_timestamp
+
+    # Writing
+
+    def append(self, data: bytes, headers: Iterable[BatchHeader], interval: int) -> None:
+        """Write batches that lie one after the other in `data`."""
+        position = self.store.size
+        self.store.append(data)
+        for header in headers:
+            size = PREFIX_SIZE + header.length
+            self.note(Place(position, size, header), interval)
+            position += size
+
+    def note(self, place: Place, interval: int) -> None:
+        """Count a batch that is in the store, and index it where `interval` bytes have passed."""
+        last_offset = place.last_offset
+        if place.header.max_timestamp > self.max_timestamp:
+            self.max_timestamp = place.header.max_timestamp
+            self._max_timestamp_at = last_offset
+        if self._since_entry > interval:
+            self.offsets.append(last_offset - self.base_offset, place.position)
+            self._index_time()
+            self._since_entry = 0
+        self._since_entry += place.size
+        self.next_offset = last_offset + 1
+
+    def _index_time(self) -> None:
+        self.times.maybe_append(self.max_timestamp, self._max_timestamp_at - self.base_offset)
+
+    def fits(self, size: int, last_offset: int, segment_bytes: int, index_bytes: int) -> bool:
+        """Whether `size` more bytes up to `last_offset` may go in here."""
+        return (
+            self.size <= min(segment_bytes, MOST_RELATIVE) - size
+            and last_offset - self.base_offset <= MOST_RELATIVE
+            and len(self.offsets) < index_bytes // OFFSET_ENTRY
+            and len(self.times) < index_bytes // TIME_ENTRY - 1
+        )
+
+    def truncate(self, offset: int) -> None:
+        """Remove the batch with `offset` and all after it."""
+        place = self.place_of(offset)
+        if place is not None:
+            self.store.truncate(place.position)
+            self._rolling_timestamp = None
+        self._hints.clear()
+        self.offsets.truncate(offset - self.base_offset)
+        self.times.truncate(offset - self.base_offset)
+        self.settle()
+
+    def settle(self) -> bool:
+        """Learn what the indexes do not say (the end, the latest timestamp) from the batches behind them.
+
+        False if these do not fill the store to its end.
+        """
+        self.next_offset, self._since_entry = self.base_offset, 0
+        self.max_timestamp = self.times.timestamps[-1] if self.times else -1
+        self._max_timestamp_at = self.base_offset + (self.times.offsets[-1] if self.times else 0)
+        start = self.offsets.positions[-1] if self.offsets else 0
+        end = start
+        for place in places(self.store, start):
+            if place.header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = place.header.max_timestamp
+                self._max_timestamp_at = place.last_offset
+            self._since_entry += place.size
+            self.next_offset, end = place.last_offset + 1, place.end
+        return end == self.store.size
+
+    # Reading
+
+    def place_of(self, offset: int) -> Place | None:
+        """The batch that holds `offset` or, where compaction took that, the next one in this segment."""
+        if offset >= self.next_offset:
+            return None
+        hint = self._hints.get(offset)
+        if hint is not None:
+            return next(places(self.store, hint, window=HEADER_SIZE), None)
+        start = self.offsets.position_before(offset - self.base_offset)
+        for place in places(self.store, start, window=8192):
+            if place.last_offset >= offset:
+                return place
+        return None
+
+    def read(
+        self, offset: int, max_bytes: int, *, at_least_one: bool, limit: int | None = None
+    ) -> bytes | memoryview:
+        """Whole batches from the one with `offset` on, up to `max_bytes` and the position `limit`."""
+        place = self.place_of(offset)
+        stop = self.size if limit is None else limit
+        if place is None or place.position >= stop:
+            return b""
+        start = place.position
+        room = min(max_bytes, stop - start)
+        if place.size > room:
+            return self.store.read(start, place.size) if at_least_one and place.end <= stop else b""
+        data = self.store.read(start, room)
+        end = self._whole(data, start)
+        return data if end == len(data) else memoryview(data)[:end]
+
+    def _whole(self, data: bytes | memoryview, start: int) -> int:
+        """How much of `data`, which lies at `start` and begins with a whole batch, is whole batches."""
+        room = len(data)
+        at = max(self.offsets.position_at_or_before(start + room), start) - start
+        while at + PREFIX_SIZE <= room:
+            base, length = PREFIX.unpack_from(data, at)
+            if at + PREFIX_SIZE + length > room:
+                self._remember(base, start + at)
+                break
+            at += PREFIX_SIZE + length
+        if start + at == self.size:
+            self._remember(self.next_offset, start + at)
+        return at
+
+    def _remember(self, offset: int, position: int) -> None:
+        if len(self._hints) >= _MOST_HINTS:
+            self._hints.clear()
+        self._hints[offset] = position
+
+    def from_time(self, timestamp: int) -> Iterator[Place]:
+        """Batches from one on before which no record is as late as `timestamp`."""
+        offset = self.times.offset_before(timestamp)
+        return places(self.store, self.offsets.position_before(offset))
+
+    # Files
+
+    def seal(self) -> None:
+        """Write the indexes of a segment that nothing more will be appended to for now."""
+        self._index_time()
+        if self.directory is not None:
+            write_file(segment_path(self.directory, self.base_offset, "index"), self.offsets.encode())
+            write_file(segment_path(self.directory, self.base_offset, "timeindex"), self.times.encode())
+
+    def load_indexes(self) -> bool:
+        """Take the indexes from their files; False if they are missing or do not fit the segment."""
+        assert self.directory is not None
+        kinds = [segment_path(self.directory, self.base_offset, kind) for kind in ("index", "timeindex")]
+        if not all(path.exists() for path in kinds):
+            return False
+        with storage_errors("reading", kinds[0]):
+            offsets, times = (path.read_bytes() for path in kinds)
+        if len(offsets) % OFFSET_ENTRY or len(times) % TIME_ENTRY:
+            return False
+        self.offsets, self.times = OffsetIndex.decode(offsets), TimeIndex.decode(times)
+        if not self.offsets:
+            return True
+        place = next(places(self.store, self.offsets.positions[-1], window=HEADER_SIZE), None)
+        return place is not None and place.last_offset == self.base_offset + self.offsets.offsets[-1]
+
+    def reset_indexes(self) -> None:
+        """Forget everything but the store's bytes, before they are scanned again."""
+        self.offsets, self.times = OffsetIndex(), TimeIndex()
+        self._hints.clear()
+        self.next_offset = self._max_timestamp_at = self.base_offset
+        self.max_timestamp, self._since_entry = -1, 0
+
+    def close(self) -> None:
+        self.store.close()
+
+    def delete(self) -> None:
+        """Remove the segment and its files."""
+        self.store.delete()
+        if self.directory is not None:
+            with storage_errors("deleting segments in", self.directory):
+                for kind in ("index", "timeindex", "txnindex", "snapshot"):
+                    segment_path(self.directory, self.base_offset, kind).unlink(missing_ok=True)
