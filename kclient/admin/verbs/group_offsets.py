@@ -54,6 +54,9 @@ class GroupOffsetVerbs(Verbs):
             TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
             for partition, offset in offsets.items()
         }
+        for partition, committed in wanted.items():
+            if committed.offset < 0:  # brokers store it, and consumers then fail
+                raise ValueError(f"{committed.offset} for {partition} is no offset: they begin at 0")
         deadline = self._open().deadline(timeout_ms)
         operation = AlterGroupOffsets(group_id, wanted)
         return await self._run_and_raise(operation, wanted, deadline, raise_errors=raise_errors)

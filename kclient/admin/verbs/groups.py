@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from kclient.admin.group_descriptions import ConsumerGroupDescription, GroupListing, GroupState, GroupType
 from kclient.admin.groups import (
@@ -28,14 +29,26 @@ from kclient.errors import (
 _MAYBE_CLASSIC = (GroupIdNotFoundError, UnsupportedVersionError, IncompatibleBrokerError)
 
 
+W = TypeVar("W", GroupState, GroupType)
+
+
+def _known(kind: type[W], wanted: W | Iterable[W]) -> list[str]:
+    """The words for a broker, which would take one that it does not know for a filter that nothing passes."""
+    words = [kind(word) for word in ([wanted] if isinstance(wanted, str) else wanted)]
+    if kind["UNKNOWN"] in words:
+        known = ", ".join(word for word in kind if word is not kind["UNKNOWN"])
+        raise ValueError(f"groups are listed by a {kind.__name__}: {known}")
+    return [str(word) for word in words]
+
+
 class GroupVerbs(Verbs):
     """List, describe and delete groups."""
 
     async def list_groups(
         self,
         *,
-        states: Iterable[GroupState] = (),
-        types: Iterable[GroupType] = (),
+        states: GroupState | Iterable[GroupState] = (),
+        types: GroupType | Iterable[GroupType] = (),
         timeout_ms: float | None = None,
     ) -> dict[str, GroupListing]:
         """The groups of all brokers, by id; `states` (Kafka 2.6) and `types` (3.8) select some of them.
@@ -44,7 +57,7 @@ class GroupVerbs(Verbs):
         """
         cluster = self._open()
         deadline = cluster.deadline(timeout_ms)
-        operation = ListGroups([str(state) for state in states], [str(kind) for kind in types])
+        operation = ListGroups(_known(GroupState, states), _known(GroupType, types))
         while True:
             metadata = await cluster.metadata.refreshed(deadline)
             outcomes = await self._run(operation, metadata.brokers, deadline)

@@ -407,6 +407,26 @@ async def test_nothing_to_do_asks_nobody(brokers: Brokers) -> None:
         assert len(fakes.requests) == before
 
 
+async def test_an_offset_that_cannot_be_is_refused(brokers: Brokers) -> None:
+    async with admin_of(brokers()) as admin:
+        with pytest.raises(ValueError, match=r"-5 for .* is no offset"):
+            await admin.alter_consumer_group_offsets("billing", {TopicPartition("orders", 0): -5})
+
+
+async def test_a_state_or_type_that_does_not_exist_is_refused(brokers: Brokers) -> None:
+    wrong: Any
+    fakes = brokers()
+    fakes.answer(ApiKey.LIST_GROUPS, grouped())
+    async with admin_of(fakes) as admin:
+        for wrong in ("nonsense", ["Stable", "nonsense"], GroupState.UNKNOWN):
+            with pytest.raises(ValueError, match="listed by a GroupState: PreparingRebalance, "):
+                await admin.list_groups(states=wrong)
+        with pytest.raises(ValueError, match="listed by a GroupType: consumer, classic"):
+            await admin.list_groups(types=[GroupState.STABLE])  # type: ignore[list-item]
+        await admin.list_groups(states=GroupState.STABLE)
+    assert fakes.requests[-1].request.states_filter == ["Stable"]
+
+
 async def test_arguments_that_contradict_themselves_are_refused(brokers: Brokers) -> None:
     async with admin_of(brokers()) as admin:
         with pytest.raises(ValueError, match="in two ways"):
