@@ -49,7 +49,8 @@ def resets(exchange: Exchange) -> None:
 
 
 def closes_after_answering(exchange: Exchange) -> None:
-    exchange.reply(exchange.response())
+    """The usual answer, then the end; requests that came along with this one get none."""
+    exchange.write(exchange.frame(exchange.response()))
     exchange.close()
 
 

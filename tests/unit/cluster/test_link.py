@@ -240,11 +240,7 @@ async def test_reconnecting_many_times_leaves_one_timer(loop: VirtualLoop, broke
         cluster[1].drop_connections()
         await connection.wait_closed()
     await link.open(soon(loop))
-    timers = [
-        handle
-        for handle in loop._scheduled  # type: ignore[attr-defined]
-        if not handle.cancelled() and handle._callback.__qualname__.startswith("Link.")
-    ]
+    timers = [handle for handle in loop.pending_timers() if "Link." in repr(handle)]
     assert len(timers) == 1
     await link.close()
 
