@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from kclient.config import ClientConfig
 from tools.kafka import commands, probe
+from tools.kafka.cli import kclient_options
 from tools.kafka.config import Layout, Listener, port_names, render, server_properties
 from tools.kafka.container import KafkaContainer
 from tools.kafka.errors import BrokerError, FetchError, MissingSoftwareError, tail
@@ -457,6 +459,29 @@ def test_the_end_of_a_log_keeps_the_first_complaint(tmp_path: Path) -> None:
     assert "shutting down 49" in shown
     assert "shutting down 20" not in shown
     assert "no output" in tail(tmp_path / "missing.log")
+
+
+@pytest.mark.parametrize(
+    ("properties", "option", "value"),
+    [
+        ({"security.protocol": "SSL", "ssl.ca.location": "ca.pem"}, "ssl_cafile", "ca.pem"),
+        ({"ssl.certificate.location": "me.pem", "ssl.key.location": "me.key"}, "ssl_keyfile", "me.key"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "alice"}, "sasl_plain_username", "alice"),
+        (
+            {
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": "alice",
+                "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+            },
+            "sasl_oauthbearer_allow_http",
+            True,
+        ),
+    ],
+)
+def test_the_options_that_are_printed_are_those_of_our_clients(
+    properties: dict[str, str], option: str, value: object
+) -> None:
+    assert getattr(ClientConfig.from_options(kclient_options(properties)), option) == value
 
 
 def test_waiting_ends_with_the_callers_words() -> None:

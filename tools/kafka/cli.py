@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tools.kafka.cluster import KafkaCluster
 from tools.kafka.config import PLAINTEXT
@@ -18,6 +18,14 @@ from tools.kafka.versions import (
     SUPPORTED_VERSIONS,
     KafkaVersion,
 )
+
+_OUR_NAMES = {
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -152,17 +160,25 @@ def _secured_listeners(arguments: argparse.Namespace) -> list[str]:
 
 def _print_connections(cluster: KafkaCluster) -> None:
     """One table of listeners, then what their clients need to know."""
-    rows = [("LISTENER", "BOOTSTRAP", "CLIENT SETTINGS"), (PLAINTEXT, cluster.bootstrap(), "none")]
+    rows = [("LISTENER", "BOOTSTRAP", "OPTIONS OF A CLIENT"), (PLAINTEXT, cluster.bootstrap(), "none")]
     security = cluster.security
     if security is not None:
         for name in security.names:
-            settings = security.client_properties(name)
+            settings = kclient_options(security.client_properties(name))
             rows.append((name, cluster.bootstrap(name), " ".join(f"{k}={v}" for k, v in settings.items())))
     _print_table(rows)
     if security is not None:
         print()
         _print_table([("FOR", "VALUE"), *security.describe()])
     print(f"\nlogs and data (removed at the end): {cluster.directory}", flush=True)
+
+
+def kclient_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """What librdkafka calls one thing, kclient another: so that a line of the table can be pasted."""
+    options = {_OUR_NAMES.get(name, name.replace(".", "_")): value for name, value in properties.items()}
+    if options.pop("sasl_oauthbearer_method", None):
+        options["sasl_oauthbearer_allow_http"] = "true"  # the provider is on this machine, without TLS
+    return options
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
