@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kclient.broker.security.tokens import Jwt, TokenRefusedError, VerifiedToken, base64url, check_times
 from kclient.clock import Clock, SystemClock
@@ -26,10 +26,13 @@ _NO_CRYPTOGRAPHY = (
 )
 
 
+_Check: TypeAlias = Callable[[bytes, bytes], bool]  # whether the key made this signature of these bytes
+
+
 class _Key(NamedTuple):
     kid: str | None
     algorithm: str
-    signed_by: Callable[[bytes, bytes], bool]
+    signed_by: _Check
 
 
 class JwksVerifier:
@@ -87,7 +90,8 @@ def _read_keys(jwks: Mapping[str, Any] | str | PathLike[str]) -> list[_Key]:
     entries = jwks.get("keys") if isinstance(jwks, Mapping) else None
     if not isinstance(entries, (list, tuple)):
         raise ConfigurationError("a JSON key set is an object with a list of 'keys'")
-    keys = [key for entry in entries if (key := _read_key(entry)) is not None]
+    crypto = _cryptography()
+    keys = [key for entry in entries if (key := _read_key(crypto, entry)) is not None]
     if not keys:
         raise ConfigurationError(
             f"none of the {len(entries)} keys verifies RS256 "
@@ -96,7 +100,7 @@ def _read_keys(jwks: Mapping[str, Any] | str | PathLike[str]) -> list[_Key]:
     return keys
 
 
-def _read_key(entry: Any) -> _Key | None:
+def _read_key(crypto: Any, entry: Any) -> _Key | None:
     """The key, or None for one of another kind or purpose: sets hold such as well."""
     if not isinstance(entry, Mapping) or entry.get("use", "sig") != "sig":
         return None
@@ -104,14 +108,13 @@ def _read_key(entry: Any) -> _Key | None:
     if not algorithm or entry.get("alg", algorithm) != algorithm:
         return None
     try:
-        signed_by = reader(entry)
+        signed_by = reader(crypto, entry)
     except (KeyError, AttributeError, ValueError, TokenRefusedError) as error:
         raise ConfigurationError(f"the key {entry.get('kid')!r} of the key set is malformed") from error
     return None if signed_by is None else _Key(entry.get("kid"), algorithm, signed_by)
 
 
-def _rsa(entry: Mapping[str, Any]) -> Callable[[bytes, bytes], bool] | None:
-    crypto = _cryptography()
+def _rsa(crypto: Any, entry: Mapping[str, Any]) -> _Check | None:
     numbers = crypto.rsa.RSAPublicNumbers(_number(entry["e"]), _number(entry["n"]))
     if numbers.n.bit_length() < _MIN_RSA_BITS:
         return None
@@ -127,10 +130,9 @@ def _rsa(entry: Mapping[str, Any]) -> Callable[[bytes, bytes], bool] | None:
     return signed_by
 
 
-def _p256(entry: Mapping[str, Any]) -> Callable[[bytes, bytes], bool] | None:
+def _p256(crypto: Any, entry: Mapping[str, Any]) -> _Check | None:
     if entry.get("crv") != "P-256":
         return None
-    crypto = _cryptography()
     curve = crypto.ec.SECP256R1()
     key = crypto.ec.EllipticCurvePublicNumbers(_number(entry["x"]), _number(entry["y"]), curve).public_key()
 
@@ -148,7 +150,7 @@ def _p256(entry: Mapping[str, Any]) -> Callable[[bytes, bytes], bool] | None:
     return signed_by
 
 
-_KINDS: Mapping[Any, tuple[str, Callable[[Mapping[str, Any]], Callable[[bytes, bytes], bool] | None]]] = {
+_KINDS: Mapping[Any, tuple[str, Callable[[Any, Mapping[str, Any]], _Check | None]]] = {
     "RSA": ("RS256", _rsa),
     "EC": ("ES256", _p256),
 }

@@ -50,12 +50,16 @@ def _read(message: bytes) -> tuple[str | None, Secret]:
     except ValueError as error:  # also if there are too few parts
         raise RefusedError from error
     greeting = _HEADER.fullmatch(header)
-    named = [_PAIR.fullmatch(pair) for pair in pairs]
-    if greeting is None or last or end or None in named:
+    if greeting is None or last or end:
         raise RefusedError
-    values = {pair[1]: pair[2] for pair in named if pair is not None}
+    values: dict[str, str] = {}
+    for pair in pairs:
+        found = _PAIR.fullmatch(pair)
+        if found is None or found[1] in values:
+            raise RefusedError
+        values[found[1]] = found[2]
     auth = _AUTH.fullmatch(values.get("auth", ""))
-    if auth is None or len(values) != len(named):
+    if auth is None:
         raise RefusedError
     act_as = greeting[1]
     return act_as and act_as.replace("=2C", ",").replace("=3D", "="), Secret(auth[1])
