@@ -8,8 +8,9 @@ and are kept next to it by the coordinator. `classic` and `modern` implement `Gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, fields
+from random import Random
 from typing import ClassVar, Literal, Protocol, TypeAlias
 from uuid import UUID
 
@@ -134,19 +135,12 @@ class Topics(Protocol):
 class GroupHost(Protocol):
     """What a group may use of its coordinator."""
 
-    groups: dict[str, Group]
     config: GroupConfig
     clock: Clock
-    topics: Topics
-    # Called when topics came, went or grew.
-    topic_listeners: list[Callable[[], None]]
+    random: Random
 
     def append(self, group_id: str, records: list[GroupRecord]) -> None:
         """Store records that change a group. Call it before the change is shown to anybody."""
-        ...
-
-    def replace(self, group: Group) -> None:
-        """Put a group in the place of an empty one of the other kind, if there is one; offsets stay."""
         ...
 
 
