@@ -109,7 +109,7 @@ def _read_key(crypto: Any, entry: Any) -> _Key | None:
         return None
     try:
         signed_by = reader(crypto, entry)
-    except (KeyError, AttributeError, ValueError, TokenRefusedError) as error:
+    except (KeyError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"the key {entry.get('kid')!r} of the key set is malformed") from error
     return None if signed_by is None else _Key(entry.get("kid"), algorithm, signed_by)
 
@@ -157,7 +157,10 @@ _KINDS: Mapping[Any, tuple[str, Callable[[Any, Mapping[str, Any]], _Check | None
 
 
 def _number(text: str) -> int:
-    return int.from_bytes(base64url(text))
+    data = base64url(text)
+    if data is None:
+        raise ValueError("not base64url")
+    return int.from_bytes(data)
 
 
 def _cryptography() -> Any:

@@ -35,6 +35,7 @@ _FINAL = re.compile(
     rb"(?P<unproven>c=(?P<binding>[A-Za-z0-9+/]+={0,2}),r=(?P<nonce>" + _NONCE + rb")" + _EXTENSIONS + rb")"
     rb",p=(?P<proof>[A-Za-z0-9+/]+={0,2})"
 )
+_MOST_BYTES = 16_384  # many times what a name, a nonce and a proof need
 
 
 class _Begun(NamedTuple):
@@ -58,6 +59,8 @@ class ScramExchange:
 
     def step(self, message: bytes, /) -> bytes | Proven:
         begun, self._begun = self._begun, None
+        if len(message) > _MOST_BYTES:
+            raise RefusedError
         return self._challenge(message) if begun is None else self._verdict(message, begun)
 
     def _challenge(self, message: bytes) -> bytes:

@@ -50,11 +50,12 @@ class Jwt:
 
     @classmethod
     def parse(cls, token: Secret) -> Jwt:
-        parts = token.reveal().split(".", 3)
-        if len(parts) != 3:
-            raise TokenRefusedError(f"a token of {len(parts)} parts is no signed JSON web token")
-        header, claims, signature = map(base64url, parts)
-        return cls(_object(header), _object(claims), f"{parts[0]}.{parts[1]}".encode(), signature)
+        found = _taken_apart(token)
+        if found is None:
+            raise TokenRefusedError(
+                "the token is no signed JSON web token: three parts in base64url, two of them JSON objects"
+            )
+        return found
 
     @property
     def algorithm(self) -> str:
@@ -118,24 +119,37 @@ def _time(jwt: Jwt, claim: str) -> float | None:
     return float(value)
 
 
-def base64url(part: str) -> bytes:
-    if not part.isascii() or "=" in part or "+" in part or "/" in part:
-        raise TokenRefusedError("a part of the token is not base64url")
+# What follows gives None for what it cannot read: an exception would carry the token into tracebacks.
+def _taken_apart(token: Secret) -> Jwt | None:
+    parts = token.reveal().split(".", 3)
+    if len(parts) != 3:
+        return None
+    header, claims, signature = (base64url(part) for part in parts)
+    if header is None or claims is None or signature is None:
+        return None
+    named, claimed = _object(header), _object(claims)
+    if named is None or claimed is None:
+        return None
+    return Jwt(named, claimed, f"{parts[0]}.{parts[1]}".encode(), signature)
+
+
+def base64url(text: str) -> bytes | None:
+    """The bytes behind base64 in the alphabet of URLs, which has no padding."""
+    if not text.isascii() or any(char in text for char in "=+/"):
+        return None
     try:
-        return base64.b64decode(part + "=" * (-len(part) % 4), b"-_", validate=True)
-    except binascii.Error as error:
-        raise TokenRefusedError("a part of the token is not base64url") from error
+        return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    except binascii.Error:
+        return None
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _object(data: bytes) -> dict[str, Any] | None:
     """A JSON object in which no name comes twice: who reads the first and who reads the last would differ."""
     try:
         found = json.loads(data, object_pairs_hook=_distinct, parse_constant=_no_number, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise TokenRefusedError("a part of the token is no JSON object") from error
-    if not isinstance(found, dict):
-        raise TokenRefusedError("a part of the token is no JSON object")
-    return found
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
