@@ -59,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self._in_flight: deque[tuple[int, InFlight]] = deque()
         self._held: deque[InFlight] = deque()
         self._gates = 0
+        self._unsent: list[bytes] = []
         self._correlation_id = 0
         self._chosen: dict[tuple[type[Request[Any]], int | None], int] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -206,11 +207,23 @@ class Connection(asyncio.BufferedProtocol):
         self._arm(entry.deadline.at)
 
     def _write_frame(self, request: Request[Any], version: int) -> int:
-        assert self._transport is not None
         self._correlation_id = correlation_id = (self._correlation_id + 1) % _CORRELATION_IDS
-        self._transport.write(encode_request(request, version, correlation_id, self.client_id))
+        frame = encode_request(request, version, correlation_id, self.client_id)
         self.last_used = self._loop.time()
+        if not self._in_flight and not self._unsent and self._transport is not None:
+            self._transport.write(frame)
+            return correlation_id
+        # Behind other requests: one write for all of this turn of the loop, as a system call costs more than
+        # a request. Alone it is written at once, as then the turn is what costs.
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(frame)
         return correlation_id
+
+    def _flush(self) -> None:
+        frames, self._unsent = self._unsent, []
+        if self.error is None and self._transport is not None:
+            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     def _arm(self, at: float) -> None:
         """Have `_check_deadlines` run by then. One timer serves all requests: it fires for the earliest."""

@@ -430,6 +430,10 @@ _SLICES = {
 }
 
 _PACKERS: dict[str, struct.Struct] = {}
+_FEW = 6
+_LAYOUTS = {
+    letter: [struct.Struct(f">{count}{letter}") for count in range(_FEW)] for letter, _ in FIXED.values()
+}
 
 
 def _packer(letters: str) -> struct.Struct:
@@ -444,6 +448,8 @@ def _pack_many(letter: str, values: Sequence[Any]) -> bytes:
 
 
 def _unpack_many(letter: str, count: int, data: bytes | memoryview, position: int) -> list[Any]:
+    if count < _FEW:  # replicas of a partition and the like: no format to make, no Struct to find
+        return list(_LAYOUTS[letter][count].unpack_from(data, position))
     return list(struct.unpack_from(f">{count}{letter}", data, position))
 
 

@@ -603,3 +603,25 @@ async def test_a_completion_may_send_the_next_request_or_close(loop: VirtualLoop
     await connection.wait_closed()
     assert [answered(response) for response in outcomes[:2]] == ["first", "second"]
     assert isinstance(outcomes[2], KafkaConnectionError)
+
+
+async def test_requests_of_one_turn_are_one_write_in_their_order(
+    loop: VirtualLoop, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = brokers()
+    connection = await connect(loop, cluster[1])
+    transport = connection._transport
+    assert transport is not None
+    writes: list[bytes] = []
+    write = transport.write
+
+    def counting(data: Any) -> None:
+        writes.append(bytes(data))
+        write(data)
+
+    monkeypatch.setattr(transport, "write", counting)
+    deadline = Deadline.after(loop, 60)
+    answers = await asyncio.gather(*(outcome(connection, f"group {n}", deadline) for n in range(10)))
+    assert len(writes) == 2  # the first at once, the others together
+    assert answers == [f"group {n}" for n in range(10)]
+    assert [b"group %d" % n in b"".join(writes) for n in range(10)] == [True] * 10
