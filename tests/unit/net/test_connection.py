@@ -625,3 +625,5 @@ async def test_requests_of_one_turn_are_one_write_in_their_order(
     assert len(writes) == 2  # the first at once, the others together
     assert answers == [f"group {n}" for n in range(10)]
     assert [b"group %d" % n in b"".join(writes) for n in range(10)] == [True] * 10
+    connection.close()
+    await connection.wait_closed()
