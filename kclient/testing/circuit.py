@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kclient.testing.server import MemoryServer
 
 Factory: TypeAlias = Callable[[], asyncio.BaseProtocol]
-_Answer: TypeAlias = "asyncio.Future[MemoryTransport]"
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class Circuit:
         self.server: MemoryTransport | None = None
         self._network = network
         self._listener: Listener | None = None
+        self._answer: asyncio.Future[MemoryTransport] = network.loop.create_future()
         self._name = f"#{number} {source[0]} {{}} {target[0]}:{target[1]}"
         self.up = Pipe(network, self._name.format("->"), source, target)
         self.down = Pipe(network, self._name.format("<-"), target, source)
@@ -53,10 +53,9 @@ class Circuit:
     async def open(self, factory: Factory) -> MemoryTransport:
         """Send the first packet and wait for its answer."""
         self.down.context = copy_context()
-        answer: _Answer = self._network.loop.create_future()
-        self.up.send(partial(self._knock, factory, answer))
+        self.up.send(partial(self._knock, factory))
         try:
-            return await answer
+            return await self._answer
         except asyncio.CancelledError:
             self._give_up()
             raise
@@ -68,21 +67,27 @@ class Circuit:
         for end in (self.client, self.server):
             if end is not None:
                 end.take_reset()
+        if self.client is None:
+            self._fail(ConnectionResetError(104, "Connection reset by peer"))
+        if self.server is None:
+            self._forget()
 
     def ended(self, transport: MemoryTransport) -> None:
         """One of the ends has been let go."""
         self._network.trace.event(f"{self._name.format('-')} {transport!r}")
         if transport is self.server and self._listener is not None and self._listener.server is not None:
             self._listener.server.ended(transport)
-        if all(end is None or end.lost for end in (self.client, self.server)):
+        # A server may end before its answer has made the client; one whose client gave up has none.
+        client_gone = self._answer.done() if self.client is None else self.client.lost
+        if client_gone and (self.server is None or self.server.lost):
             self._forget()
 
-    def _knock(self, factory: Factory, answer: _Answer) -> None:
+    def _knock(self, factory: Factory) -> None:
         """The first packet has arrived where the server is, or is not."""
         listener = self._network.listener(self.up.target)
         if listener is None:
             self._network.trace.event(f"{self._name.format('->')} refused")
-            self.down.send(partial(self._refuse, answer))
+            self.down.send(self._refuse)
             return
         self._listener = listener
         self._network.trace.event(f"{self._name.format('->')} accepted")
@@ -90,18 +95,20 @@ class Circuit:
         self.server = self._end(context.run(listener.accept), (self.down, self.up), context)
         if listener.server is not None:
             listener.server.accepted(self.server)
-        self.down.send(partial(self._establish, factory, answer))
+        self.down.send(partial(self._establish, factory))
 
-    def _establish(self, factory: Factory, answer: _Answer) -> None:
+    def _establish(self, factory: Factory) -> None:
         """The answer has arrived at the client: from here on there may be bytes behind it."""
+        if self._answer.done():  # cancelled a moment ago: whoever waited wakes up next, and gives up
+            return
         try:
             protocol = factory()
         except Exception as error:  # noqa: BLE001 - the caller of `create_connection` gets it
-            answer.set_exception(error)
+            self._fail(error)
             self._give_up()
             return
         self.client = self._end(protocol, (self.up, self.down), self.down.context)
-        answer.set_result(self.client)
+        self._answer.set_result(self.client)
 
     def _end(
         self, protocol: asyncio.BaseProtocol, pipes: tuple[Pipe, Pipe], context: Context | None
@@ -110,9 +117,13 @@ class Circuit:
         self._network.loop.call_soon(end.begin, context=context)
         return end
 
-    def _refuse(self, answer: _Answer) -> None:
+    def _refuse(self) -> None:
         self._forget()
-        answer.set_exception(ConnectionRefusedError(111, "Connection refused"))
+        self._fail(ConnectionRefusedError(111, "Connection refused"))
+
+    def _fail(self, error: Exception) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(error)
 
     def _give_up(self) -> None:
         """The client wants the connection no more, open or not."""

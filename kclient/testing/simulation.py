@@ -16,12 +16,12 @@ import random as global_random
 import shlex
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any, TypeVar
 
 from kclient.testing.clock import DEFAULT_START, VirtualClock
-from kclient.testing.errors import LeftoverError
+from kclient.testing.errors import LeftoverError, SimulationError
 from kclient.testing.loop import VirtualLoop
 from kclient.testing.network import Network
 from kclient.testing.pipe import Pipe
@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 SEED_VARIABLE = "KCLIENT_SIMULATION_SEED"
 _WIND_DOWN = 10.0  # seconds in which packets that are under way at the end may arrive
+_ROUNDS = 10  # and those of the loop in which what arrived last may have its consequences
 _SHOWN = 10
 
 
@@ -64,13 +65,13 @@ def simulate(
     seed: int = 0,
     start: float = DEFAULT_START,
     max_iterations: int | None = 1_000_000,
-    leftovers: bool = False,
+    allow_leftovers: bool = False,
 ) -> T:
     """Run `main(simulation)` on virtual time and return its result.
 
     Raises what `main` raises, with a note on how to see it again; `DeadlockError` where nothing can run any
     more, `EndlessLoopError` after `max_iterations` of the loop, and `LeftoverError` if tasks, timers,
-    connections or servers outlive `main` (unless `leftovers` are welcome) or an exception reached nobody.
+    connections or servers outlive `main` (unless `allow_leftovers`) or an exception reached nobody.
     `start` is the time of day at its beginning. The environment variable KCLIENT_SIMULATION_SEED overrides
     `seed`.
 
@@ -88,17 +89,19 @@ def simulate(
             try:
                 result = simulation.loop.run_until_complete(main(simulation))
                 simulation.loop.run_until_complete(_wind_down(simulation.network))
-                found = [] if leftovers else left_behind(simulation.loop)
+                gc.collect()  # an exception that nobody looked at is reported when its task is collected
+                _check(simulation, allow_leftovers)
             finally:
                 _clean_up(simulation.loop)
-        _check(found + simulation.unhandled)
     except Exception as error:
         error.add_note(_report(simulation))
         raise
     return result
 
 
-def _check(found: list[str]) -> None:
+def _check(simulation: Simulation, allow_leftovers: bool) -> None:
+    found = [] if allow_leftovers else left_behind(simulation.loop)
+    found += simulation.unhandled
     if found:
         raise LeftoverError("\n  ".join(["left behind:", *found]))
 
@@ -125,11 +128,11 @@ def _of_a_pipe(handle: asyncio.TimerHandle) -> bool:
 
 
 async def _wind_down(network: Network) -> None:
-    """Let arrive what is under way, and those act that it arrives at; timers get no time to fire."""
+    """Let arrive what is under way, and those act that it arrives at; nobody else is waited for."""
     end = network.time() + _WIND_DOWN
     while network.moving and network.time() < end:  # noqa: ASYNC110 - an end that nobody announces
         await asyncio.sleep(0.001)
-    for _ in range(_SHOWN):
+    for _ in range(_ROUNDS):
         await asyncio.sleep(0)
 
 
@@ -145,7 +148,6 @@ def _same_every_time(seed: int) -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()  # an exception that nobody looked at is reported when its task is collected
         if not frozen:
             gc.unfreeze()
         if collecting:
@@ -155,17 +157,16 @@ def _same_every_time(seed: int) -> Iterator[None]:
 
 def _clean_up(loop: VirtualLoop) -> None:
     """End what is left, however `main` ended, so that nothing complains at the end of the process."""
-    loop.network.heal()
     loop.max_iterations = loop.iterations + 100_000  # also for those that refuse to be cancelled
-    try:
-        for task in sorted(asyncio.all_tasks(loop), key=hash):
-            task.cancel()
-        waiting = asyncio.all_tasks(loop)
-        if waiting:
-            loop.run_until_complete(asyncio.wait(waiting, timeout=60))
+    loop.set_exception_handler(lambda *_: None)
+    tasks = asyncio.all_tasks(loop)
+    for task in sorted(tasks, key=hash):
+        task.cancel()
+    with suppress(SimulationError):  # what happened before is what matters
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=60))
         loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()
+    loop.close()
 
 
 def _explain(context: dict[str, Any]) -> str:
