@@ -74,8 +74,7 @@ class ConsumerGroup(GroupChecks):
 
     def __init__(self, group_id: str, around: Surroundings) -> None:
         super().__init__(group_id, Subscriptions(around.topics))
-        self.epoch = FIRST_EPOCH
-        self.assignment_epoch = FIRST_EPOCH
+        self.epoch = self.assignment_epoch = FIRST_EPOCH
         self.targets: dict[str, Partitions] = {}
         self._around = around
         self._owners: dict[TopicPartition, str] = {}
@@ -127,7 +126,7 @@ class ConsumerGroup(GroupChecks):
     def topics_changed(self) -> None:
         """Topics came, went or grew: match regular expressions again; the rest waits for a heartbeat."""
         self._topics_stale = True
-        if self.subscriptions.resolved:
+        if any(member.topic_regex for member in self.members.values()):
             self._resolve()
 
     def tombstones(self) -> list[GroupRecord]:
@@ -135,7 +134,7 @@ class ConsumerGroup(GroupChecks):
             record for member_id in self.members for record in member_tombstones(self.group_id, member_id)
         ]
         gone += [regex_record(self.group_id, regex, None, 0) for regex in self.subscriptions.resolved]
-        return gone + [(key, None) for key, _ in group_records(self.group_id, 0, 0, 0)]
+        return gone + [(key, None) for key, _ in group_records(self.group_id, 0, 0, 0, 0)]
 
     def loaded(self) -> None:
         for member in self.members.values():
@@ -201,7 +200,7 @@ class ConsumerGroup(GroupChecks):
         known = dict(self.subscriptions.resolved)
         changed = self.subscriptions.resolve(self.members.values())
         now = int(self._around.clock.wall() * 1000)
-        records = [regex_record(self.group_id, regex, names, now) for regex, names in changed.items()]
+        records = [regex_record(self.group_id, regex, changed[regex], now) for regex in sorted(changed)]
         self._around.store.append(self.group_id, records)
         used = {regex: names for regex, names in changed.items() if names is not None}
         self._bump_if(any(names != known.get(regex, set()) for regex, names in used.items()))
@@ -286,7 +285,7 @@ class ConsumerGroup(GroupChecks):
 
     def _save(self) -> None:
         records: list[GroupRecord] = []
-        for member_id in self._changed:
+        for member_id in sorted(self._changed):
             member = self.members.get(member_id)
             if member is None:
                 records += member_tombstones(self.group_id, member_id)
@@ -294,7 +293,8 @@ class ConsumerGroup(GroupChecks):
                 records += member_records(self.group_id, member, self.targets.get(member_id, NOTHING))
         if self._saved != (self.epoch, self.assignment_epoch):
             self._saved = self.epoch, self.assignment_epoch
-            records += group_records(self.group_id, *self._saved, self._assigned_at_ms)
+            state = *self._saved, self.subscriptions.seen, self._assigned_at_ms
+            records += group_records(self.group_id, *state)
         self._changed.clear()
         if records:
             self._around.store.append(self.group_id, records)

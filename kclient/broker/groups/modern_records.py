@@ -153,11 +153,13 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     return [(item_key(kind, group_id, member_id), None) for kind in (CURRENT, TARGET, MEMBER)]
 
 
-def group_records(group_id: str, epoch: int, assignment_epoch: int, assigned_at_ms: int) -> list[GroupRecord]:
-    """What the group itself is; a hash of 0 has Kafka look at the topics again."""
+def group_records(
+    group_id: str, epoch: int, assignment_epoch: int, seen: int, assigned_at_ms: int
+) -> list[GroupRecord]:
+    """What the group itself is; `seen` stands for the topics that its epoch knows of."""
     target = TargetEpochValue(assignment_epoch=assignment_epoch, assignment_timestamp=assigned_at_ms)
     return [
-        (group_key(GROUP, group_id), stored(GroupValue(epoch=epoch))),
+        (group_key(GROUP, group_id), stored(GroupValue(epoch=epoch, metadata_hash=seen))),
         (group_key(TARGET_EPOCH, group_id), stored(target)),
     ]
 

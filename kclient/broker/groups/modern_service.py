@@ -107,7 +107,8 @@ class ConsumerGroups:
             if kind == GROUP and isinstance(self._groups.get(group_id), ConsumerGroup):
                 del self._groups[group_id]
         elif kind == GROUP:
-            self._restored(group_id).epoch = restored(GroupValue, value).epoch
+            of, group = restored(GroupValue, value), self._restored(group_id)
+            group.epoch, group.subscriptions.seen = of.epoch, of.metadata_hash
         else:
             self._restored(group_id).assignment_epoch = restored(TargetEpochValue, value).assignment_epoch
 

@@ -6,6 +6,7 @@ nothing. `modern` asks; whoever owns the topics is behind `TopicView`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 from uuid import UUID
@@ -27,7 +28,7 @@ class Subscriptions:
 
     def __init__(self, view: TopicView) -> None:
         self.resolved: dict[str, frozenset[str]] = {}
-        self.seen: dict[str, tuple[UUID, int]] = {}
+        self.seen = 0
         self._view = view
 
     def names(self, member: Member) -> frozenset[str]:
@@ -68,6 +69,16 @@ class Subscriptions:
         """Note the subscribed topics as they are now; True where one came, went, grew or was made anew."""
         topics = self._view.topics()
         wanted = {name for member in members for name in self.names(member)}
-        now = {name: topics[name] for name in wanted if name in topics}
-        before, self.seen = self.seen, now
-        return before != now
+        before, self.seen = self.seen, _fingerprint({name: topics[name] for name in wanted if name in topics})
+        return before != self.seen
+
+
+def _fingerprint(topics: Mapping[str, tuple[UUID, int]]) -> int:
+    """Kept with the group, so that a change while the broker was down is noticed; 0 for no topics.
+
+    Kafka keeps one in the same place but computes it otherwise: whoever reads the other's assigns once more.
+    """
+    if not topics:
+        return 0
+    text = repr(sorted((name, topic_id.hex, count) for name, (topic_id, count) in topics.items()))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
