@@ -166,6 +166,9 @@ def _clean_up(loop: VirtualLoop) -> None:
         if tasks:
             loop.run_until_complete(asyncio.wait(tasks, timeout=60))
         loop.run_until_complete(loop.shutdown_asyncgens())
+        for transport in loop.network.transports:
+            transport.abort()
+        loop.run_until_complete(asyncio.sleep(0))
     loop.close()
 
 
