@@ -227,8 +227,7 @@ class PartitionLog:
         self._check_range(offset)
         if offset > self.start_offset:
             self._advance_start(offset)
-            if self.directory is not None:
-                LogStartOffsets(self.directory).save(offset, sync=self.config.flush == "always")
+            self._save_start()
             self._remove(deletable(self, self.now_ms(), by_policy=False))
         return self.start_offset
 
@@ -247,6 +246,11 @@ class PartitionLog:
                 segment.delete()
         return len(segments)
 
+    def _save_start(self) -> None:
+        if self.directory is not None:
+            sync = self.config.flush == "always"
+            LogStartOffsets(self.directory).save(self.start_offset, sync=sync)
+
     def _advance_start(self, offset: int) -> None:
         self.start_offset = max(self.start_offset, offset)
         self.epochs.advance_to(self.start_offset)
@@ -260,7 +264,9 @@ class PartitionLog:
             segment.delete()
         self._adopt(self.segments[: keep + 1])
         self.active.truncate(offset)
-        self.start_offset = min(self.start_offset, self.end_offset)
+        if self.start_offset > self.end_offset:
+            self.start_offset = self.end_offset
+            self._save_start()
         self.first_dirty_offset = min(self.first_dirty_offset, self.end_offset)
         self.epochs.truncate_to(self.end_offset)
         remove_snapshots(self.directory, above=self.end_offset)
@@ -313,4 +319,4 @@ class PartitionLog:
         start = LogStartOffsets(self.directory).load()
         self._adopt(load_segments(self, start, clean))
         self.start_offset = max(start, self.segments[0].base_offset)
-        self.epochs.truncate_to(self.end_offset)
+        self.epochs.truncate_to(self.end_offset + 1)

@@ -44,6 +44,10 @@ def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Seg
         if scan(segment, interval):
             _forget(directory, [later for later in bases if later > base])
             break
+    if segments and segments[-1].next_offset < start_offset:
+        # What was deleted up to there is gone, and so is the rest that a crash took.
+        _forget(directory, bases)
+        segments.clear()
     if not segments:
         segments.append(Segment(directory, start_offset, now))
     log.segments = segments

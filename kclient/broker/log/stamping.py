@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from kclient.errors import InvalidRecordError, ProtocolError
+from kclient.errors import InvalidRecordError, MessageTooLargeError, ProtocolError
 from kclient.records import DEFAULT_LIMITS, Codec, compress, decompress, with_append_time, with_place
 from kclient.records.crc import crc32c
 from kclient.records.layout import (
@@ -66,6 +66,11 @@ def _prepared(view: memoryview, header: BatchHeader, stamps: Stamps) -> bytes:
     codec = stamps.config.codec
     if codec is not None and codec != header.attributes & CODEC_MASK and not header.attributes & CONTROL:
         batch = recompressed(view, header, codec)
+        if len(batch) > stamps.config.max_message_bytes:
+            raise MessageTooLargeError(
+                f"Message batch size is {len(batch)} bytes in the log's compression, which exceeds the "
+                f"maximum configured size of {stamps.config.max_message_bytes}."
+            )
     return with_append_time(batch, stamps.now_ms) if stamps.config.stamps else batch
 
 
@@ -75,7 +80,9 @@ def recompressed(view: memoryview, header: BatchHeader, codec: Codec) -> bytes:
         records = decompress(view[HEADER_SIZE:], Codec(header.attributes & CODEC_MASK), DEFAULT_LIMITS)
     except ProtocolError as error:
         raise InvalidRecordError(f"Records that cannot be decompressed: {error}") from error
-    packed = bytes(records) if codec is Codec.NONE else compress(records, codec)
+    packed = bytes(records)
+    if codec is not Codec.NONE:
+        packed = compress(packed, codec)
     changed = header._replace(
         length=HEADER_SIZE - PREFIX_SIZE + len(packed), attributes=header.attributes & ~CODEC_MASK | codec
     )
