@@ -9,7 +9,7 @@ Empty: nobody is in the group; it is kept for its committed offsets.
 PreparingRebalance: somebody came, went or changed what it wants. Every member is told to join again, and the
 joins wait for each other. It ends when all have joined, or when the longest rebalance timeout is over:
 dynamic members that did not join by then are out. A group that was empty waits for
-`group.initial.rebalance.delay.ms` instead, again for each new member but no longer than the rebalance timeout,
+`group.initial.rebalance.delay.ms` instead, again for each new member but never beyond the rebalance timeout,
 because the consumers of a service start one after another.
 
 CompletingRebalance: a new generation. Every join is answered, the leader's with all members. Members sync and
