@@ -1,0 +1,251 @@
+"""The embedded broker: one or several nodes in one process, for development and tests. Not for production.
+
+    async with Broker(nodes=3) as broker:
+        print(broker.bootstrap_servers)
+
+Without `data` everything is in memory; with it, partitions are stored in Kafka's own format below that
+directory and are there again the next time. Nodes share topics, logs and groups; what a client sees is a
+cluster in which leaders and coordinators can be moved, and nodes stopped and started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Self
+
+from kclient.broker import handlers
+from kclient.broker.faults import Faults
+from kclient.broker.group_store import OffsetsTopicStore
+from kclient.broker.groups.coordinator import GroupConfig, GroupCoordinator
+from kclient.broker.groups.modern import Surroundings
+from kclient.broker.groups.modern_service import ConsumerGroups
+from kclient.broker.groups.offsets_topic import partition_for
+from kclient.broker.node import Node
+from kclient.broker.producer_ids import ProducerIds
+from kclient.broker.security.listeners import ListenerSpec
+from kclient.broker.security.users import UserStore
+from kclient.broker.settings import BrokerSettings
+from kclient.broker.topics import OFFSETS_TOPIC, PartitionState, TopicCatalogue, TopicState
+from kclient.clock import Clock, SystemClock
+from kclient.errors import ConfigurationError
+
+handlers.load()
+
+PLAINTEXT = ListenerSpec("PLAINTEXT", "PLAINTEXT")
+
+
+class Broker:
+    """An embedded Kafka cluster. `config` holds broker settings under Kafka's names."""
+
+    def __init__(  # noqa: PLR0913 - one parameter per choice, all optional
+        self,
+        *,
+        nodes: int = 1,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        data: Path | str | None = None,
+        config: Mapping[str, str] | None = None,
+        listeners: Sequence[ListenerSpec] = (),
+        racks: Sequence[str] = (),
+        clock: Clock | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if nodes < 1:
+            raise ConfigurationError(f"nodes={nodes}: a cluster has at least one")
+        self.settings = BrokerSettings(config)
+        self.clock = clock or SystemClock()
+        self.random = Random(seed)  # noqa: S311 - ids of topics, not secrets
+        self.users = UserStore()
+        self.faults = Faults()
+        self._data = None if data is None else Path(data)
+        self.cluster_id = _cluster_id(self.random)
+        specs = list(listeners) or [replace(PLAINTEXT, host=host)]
+        self.nodes: dict[int, Node] = {}
+        for number in range(1, nodes + 1):
+            # A given port is the first node's; the others listen on those that follow.
+            own = [replace(spec, port=spec.port + number - 1 if spec.port else 0) for spec in specs]
+            if port:
+                own[0] = replace(own[0], port=port + number - 1)
+            self.nodes[number] = Node(self, number, own, racks[number - 1] if racks else None)
+        self.producer_ids = ProducerIds(self._data)
+        self.topics = TopicCatalogue(self._data, self.clock, self.random, self.settings.topic_defaults())
+        self._coordinators: dict[str, int] = {}
+        self._housekeeping: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Broker of {len(self.nodes)} nodes {self.where}, {len(self.topics.by_name)} topics>"
+
+    @property
+    def where(self) -> str:
+        """Where records are, for people."""
+        return "in memory" if self._data is None else f"in {self._data}"
+
+    @property
+    def data_directory(self) -> str:
+        """Where partitions are stored."""
+        return "memory" if self._data is None else str(self._data)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of the first listener of every running node."""
+        return self.bootstrap()
+
+    def bootstrap(self, listener: str | None = None) -> str:
+        """Addresses of one listener, by its name."""
+        found = []
+        for node in self.running():
+            chosen = node.listeners[listener or next(iter(node.listeners))]
+            found.append(f"{chosen.spec.host}:{chosen.port}")
+        return ",".join(found)
+
+    async def start(self) -> None:
+        if self._data is not None:
+            self._data.mkdir(parents=True, exist_ok=True)
+        self.topics.load(list(self.nodes))
+        self._start_groups()
+        for node in self.nodes.values():
+            for listener in node.listeners.values():
+                self.users.seed(listener.spec)
+        for node in self.nodes.values():
+            await node.start()
+        self._housekeeping = asyncio.get_running_loop().create_task(
+            self._keep_house(), name="broker housekeeping"
+        )
+
+    def _start_groups(self) -> None:
+        """Take up the groups of an earlier run, and the offsets they committed."""
+        store = OffsetsTopicStore(self)
+        config = GroupConfig.from_settings(self.settings)
+        self.groups = GroupCoordinator(store, self.clock, config, self.topics, self.random)
+        around = Surroundings(store, self.topics, config, self.clock, asyncio.get_running_loop())
+        self.consumer_groups = ConsumerGroups(self.groups.groups, around, self.random)
+        self.groups.add_reader(self.consumer_groups)
+        self.groups.load()
+        self.topics.on_change += [self.groups.topics_changed, self.consumer_groups.topics_changed]
+
+    async def stop(self) -> None:
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+            await asyncio.wait([self._housekeeping])
+        for node in self.nodes.values():
+            await node.stop()
+        self.groups.close()
+        self.topics.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    # Nodes
+
+    def running(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.running]
+
+    @property
+    def controller_id(self) -> int:
+        """The first running node answers for the controller."""
+        return next((node.node_id for node in self.running()), -1)
+
+    async def stop_node(self, node_id: int) -> None:
+        """Stop a node; others take over what it led and coordinated."""
+        await self.nodes[node_id].stop()
+        for partition in self._partitions():
+            if partition.leader == node_id:
+                partition.lead_by(next((node for node in partition.replicas if self.is_running(node)), -1))
+
+    async def start_node(self, node_id: int) -> None:
+        """Start a stopped node, on the ports it had."""
+        await self.nodes[node_id].start()
+        for partition in self._partitions():
+            if partition.leader == -1 and node_id in partition.replicas:
+                partition.lead_by(node_id)
+
+    def is_running(self, node_id: int) -> bool:
+        return self.nodes[node_id].running
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Have another node lead a partition, one of its replicas or not."""
+        state = self.topics.partition(topic, partition)
+        if node_id not in state.replicas:
+            state.replicas = (*state.replicas[:-1], node_id)
+        state.lead_by(node_id)
+
+    def in_sync(self, partition: PartitionState) -> list[int]:
+        """The replicas that are up: logs are shared, so whoever is up has everything."""
+        return [node for node in partition.replicas if self.is_running(node)]
+
+    def coordinator_of(self, key: str) -> int:
+        """The node that coordinates a group or a transactional id; -1 when none is up."""
+        moved = self._coordinators.get(key)
+        if moved is not None and self.is_running(moved):
+            return moved
+        running = self.running()
+        if not running:
+            return -1
+        return running[partition_for(key, len(running))].node_id
+
+    def move_coordinator(self, key: str, node_id: int) -> None:
+        """Have another node coordinate a group or transactional id."""
+        self._coordinators[key] = node_id
+
+    # Topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> TopicState:
+        """Make a topic; what is not given comes from the settings."""
+        count = self.settings.number("num.partitions") if partitions is None else partitions
+        factor = replication_factor or self.settings.number("default.replication.factor")
+        return self.topics.create(name, self.place(count, factor), configs)
+
+    def place(self, partitions: int, replication_factor: int, first: int = 0) -> list[tuple[int, ...]]:
+        """Replicas for so many partitions, leaders in turn over the running nodes."""
+        ids = [node.node_id for node in self.running()]
+        return [
+            tuple(ids[(first + index + step) % len(ids)] for step in range(min(replication_factor, len(ids))))
+            for index in range(partitions)
+        ]
+
+    def offsets_partition(self, group_id: str) -> PartitionState:
+        """Where a group's records go; the topic is made when the first group needs it."""
+        if OFFSETS_TOPIC not in self.topics.by_name:
+            count = self.settings.number("offsets.topic.num.partitions")
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": "104857600",
+            }
+            self.topics.create(OFFSETS_TOPIC, self.place(count, 1), configs)
+        topic = self.topics.by_name[OFFSETS_TOPIC]
+        return topic.partitions[partition_for(group_id, len(topic.partitions))]
+
+    def _partitions(self) -> list[PartitionState]:
+        return [partition for topic in self.topics.by_name.values() for partition in topic.partitions]
+
+    async def _keep_house(self) -> None:
+        """Retention, compaction and expiry, at Kafka's interval."""
+        while True:
+            await asyncio.sleep(self.settings.number("log.retention.check.interval.ms") / 1000)
+            now = int(self.clock.wall() * 1000)
+            for partition in self._partitions():
+                partition.log.enforce_retention(now)
+                partition.log.compact(now)
+            self.groups.expire_offsets()
+
+
+def _cluster_id(random: Random) -> str:
+    """22 characters of URL-safe base64 that do not begin with a dash, as Kafka's."""
+    import base64  # noqa: PLC0415 - once per cluster
+
+    return base64.urlsafe_b64encode(b"\x4b" + random.randbytes(15)).decode().rstrip("=")

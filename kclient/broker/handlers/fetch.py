@@ -1,0 +1,182 @@
+"""Fetching: whole batches as they are stored, with sessions and long polls; reading from any replica."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from itertools import groupby
+from typing import NamedTuple
+
+from kclient.broker.api import RequestContext, handles
+from kclient.broker.fetch_sessions import Key, Sent, Session
+from kclient.broker.leadership import check_epoch, hint_of
+from kclient.broker.topics import PartitionState
+from kclient.errors import BrokerError, NotLeaderOrFollowerError
+from kclient.wire.messages.fetch import FetchRequest, FetchResponse
+
+Topic = FetchResponse.FetchableTopicResponse
+Data = Topic.PartitionData
+_FIRST_WITH_DIVERGENCE = 12
+_FIRST_WITH_HINTS = 16
+_READ_COMMITTED = 1
+
+
+class Round(NamedTuple):
+    """One look at all wanted partitions."""
+
+    answers: list[tuple[Key, Data]]
+    size: int
+    failed: bool
+
+
+@handles(FetchRequest)
+async def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse:
+    session = context.node.fetch_sessions.enter(request)
+    round_ = _read_all(context, request, session)
+    if request.max_wait_ms > 0 and round_.size < request.min_bytes and not round_.failed:
+        round_ = await _wait(context, request, session)
+    shown = [(key, data) for key, data in round_.answers if _is_news(session, key, data)]
+    for key, data in shown:
+        session.told[key] = Sent(data.high_watermark, data.log_start_offset)
+    topics = []
+    for (name, topic_id), group in groupby(shown, key=lambda item: (item[0].topic, item[0].topic_id)):
+        topics.append(Topic(topic=name, topic_id=topic_id, partitions=[data for _, data in group]))
+    response = FetchResponse(session_id=session.session_id, responses=topics)
+    if context.version >= _FIRST_WITH_HINTS:
+        leaders = sorted({data.current_leader.leader_id for _, data in shown} - {-1})
+        response.node_endpoints = [hint_of(context, node, FetchResponse.NodeEndpoint) for node in leaders]
+    return response
+
+
+async def _wait(context: RequestContext, request: FetchRequest, session: Session) -> Round:
+    """Look again whenever a partition gets records, until there are enough or the time is up."""
+    event = asyncio.Event()
+    partitions = []
+    for key in session.wanted:
+        with suppress(BrokerError):
+            partitions.append(context.broker.topics.partition(key.topic, key.partition, key.topic_id))
+    for partition in partitions:
+        partition.waiting.add(event)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(request.max_wait_ms / 1000):
+                while True:
+                    await event.wait()
+                    event.clear()
+                    round_ = _read_all(context, request, session)
+                    if round_.size >= request.min_bytes or round_.failed:
+                        return round_
+    finally:
+        for partition in partitions:
+            partition.waiting.discard(event)
+    return _read_all(context, request, session)
+
+
+def _read_all(context: RequestContext, request: FetchRequest, session: Session) -> Round:
+    answers: list[tuple[Key, Data]] = []
+    size, failed = 0, False
+    for key, wanted in session.wanted.items():
+        try:
+            data = _read_one(context, request, key, wanted, request.max_bytes - size)
+        except BrokerError as error:
+            data = _failure(context, key, error)
+            failed = True
+        size += len(data.records or b"")
+        failed = failed or data.diverging_epoch.epoch >= 0
+        answers.append((key, data))
+    return Round(answers, size, failed)
+
+
+def _read_one(
+    context: RequestContext,
+    request: FetchRequest,
+    key: Key,
+    wanted: FetchRequest.FetchTopic.FetchPartition,
+    room: int,
+) -> Data:
+    partition = context.broker.topics.partition(key.topic, key.partition, key.topic_id)
+    _check_replica(context, partition)
+    check_epoch(partition, wanted.current_leader_epoch)
+    log = partition.log
+    data = Data(
+        partition_index=key.partition,
+        high_watermark=log.end_offset,
+        last_stable_offset=log.end_offset,
+        log_start_offset=log.start_offset,
+        aborted_transactions=[] if request.isolation_level == _READ_COMMITTED else None,
+        records=b"",
+    )
+    if _diverged(context, partition, wanted, data):
+        return data
+    nearest = _nearer_replica(context, request, partition)
+    if nearest is not None:
+        data.preferred_read_replica = nearest
+        return data
+    # The first partition with data may exceed every limit by one batch: else a large batch could never be
+    # read.
+    data.records = log.read(
+        wanted.fetch_offset,
+        max(0, min(wanted.partition_max_bytes, room)),
+        at_least_one=room == request.max_bytes,
+    )
+    return data
+
+
+def _check_replica(context: RequestContext, partition: PartitionState) -> None:
+    if context.node.node_id not in partition.replicas or partition.leader < 0:
+        raise NotLeaderOrFollowerError(about=f"topic {partition.topic}, partition {partition.index}")
+
+
+def _diverged(
+    context: RequestContext,
+    partition: PartitionState,
+    wanted: FetchRequest.FetchTopic.FetchPartition,
+    data: Data,
+) -> bool:
+    """Whether the client has records that were lost: their epoch ended earlier here (KIP-320)."""
+    if context.version < _FIRST_WITH_DIVERGENCE or wanted.last_fetched_epoch < 0:
+        return False
+    epoch, end = partition.log.end_of_epoch(wanted.last_fetched_epoch)
+    if epoch == wanted.last_fetched_epoch and end >= wanted.fetch_offset:
+        return False
+    data.diverging_epoch = Data.EpochEndOffset(epoch=epoch, end_offset=end)
+    return True
+
+
+def _nearer_replica(context: RequestContext, request: FetchRequest, partition: PartitionState) -> int | None:
+    """The replica in the client's rack, if it asked the leader and the cluster is set to tell (KIP-392)."""
+    aware = "RackAware" in context.broker.settings["replica.selector.class"]
+    if not aware or not request.rack_id or context.node.node_id != partition.leader:
+        return None
+    if context.node.rack == request.rack_id:
+        return None
+    near = (
+        node
+        for node in context.broker.in_sync(partition)
+        if context.broker.nodes[node].rack == request.rack_id
+    )
+    return next(near, None)
+
+
+def _failure(context: RequestContext, key: Key, error: BrokerError) -> Data:
+    data = Data(
+        partition_index=key.partition,
+        error_code=error.code,
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
+    if isinstance(error, NotLeaderOrFollowerError) and context.version >= _FIRST_WITH_DIVERGENCE:
+        partition = context.broker.topics.partition(key.topic, key.partition, key.topic_id)
+        data.current_leader = Data.LeaderIdAndEpoch(
+            leader_id=partition.leader, leader_epoch=partition.leader_epoch
+        )
+    return data
+
+
+def _is_news(session: Session, key: Key, data: Data) -> bool:
+    if not session.incremental or data.error_code or data.records or data.diverging_epoch.epoch >= 0:
+        return True
+    if data.preferred_read_replica >= 0:
+        return True
+    return session.told.get(key) != Sent(data.high_watermark, data.log_start_offset)

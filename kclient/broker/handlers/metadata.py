@@ -1,0 +1,136 @@
+"""Who is in the cluster and who leads what."""
+
+from __future__ import annotations
+
+from kclient.broker.api import RequestContext, handles
+from kclient.broker.topics import PartitionState, TopicState
+from kclient.errors import (
+    BrokerError,
+    CoordinatorNotAvailableError,
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+)
+from kclient.wire.messages.metadata import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+
+_FIRST_BATCHED_FIND = 4
+
+
+@handles(MetadataRequest)
+async def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    broker = context.broker
+    # Version 0 had no null: there an empty list stands for all.
+    everything = request.topics is None or (context.version == 0 and not request.topics)
+    if everything:
+        topics = [_topic(context, topic) for topic in broker.topics.by_name.values()]
+    else:
+        topics = [_asked_topic(context, asked, request) for asked in request.topics or ()]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(
+                node_id=node.node_id,
+                host=node.listeners[context.listener].spec.host,
+                port=node.listeners[context.listener].port,
+                rack=node.rack,
+            )
+            for node in broker.running()
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.controller_id,
+        topics=topics,
+    )
+
+
+def _asked_topic(
+    context: RequestContext, asked: MetadataRequest.MetadataRequestTopic, request: MetadataRequest
+) -> MetadataResponse.MetadataResponseTopic:
+    broker = context.broker
+    try:
+        try:
+            return _topic(context, broker.topics.topic(asked.name, asked.topic_id))
+        except UnknownTopicOrPartitionError:
+            wanted = request.allow_auto_topic_creation and broker.settings.flag("auto.create.topics.enable")
+            if asked.name is None or not wanted:
+                raise
+            return _topic(context, broker.create_topic(asked.name))
+    except InvalidTopicError as error:
+        return _failed(asked, error)
+    except BrokerError as error:
+        return _failed(asked, error)
+
+
+def _failed(
+    asked: MetadataRequest.MetadataRequestTopic, error: BrokerError
+) -> MetadataResponse.MetadataResponseTopic:
+    return MetadataResponse.MetadataResponseTopic(
+        error_code=error.code, name=asked.name, topic_id=asked.topic_id, partitions=[]
+    )
+
+
+def _topic(context: RequestContext, topic: TopicState) -> MetadataResponse.MetadataResponseTopic:
+    return MetadataResponse.MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[_partition(context, partition) for partition in topic.partitions],
+    )
+
+
+def _partition(
+    context: RequestContext, partition: PartitionState
+) -> MetadataResponse.MetadataResponseTopic.MetadataResponsePartition:
+    in_sync = context.broker.in_sync(partition)
+    return MetadataResponse.MetadataResponseTopic.MetadataResponsePartition(
+        error_code=LeaderNotAvailableError.code if partition.leader < 0 else 0,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=in_sync,
+        offline_replicas=[node for node in partition.replicas if node not in in_sync],
+    )
+
+
+@handles(FindCoordinatorRequest)
+async def find_coordinator(
+    context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    if context.version < _FIRST_BATCHED_FIND:
+        found = _coordinator(context, request.key)
+        return FindCoordinatorResponse(
+            error_code=found.error_code,
+            error_message=found.error_message,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    return FindCoordinatorResponse(
+        coordinators=[_coordinator(context, key) for key in request.coordinator_keys]
+    )
+
+
+def _coordinator(context: RequestContext, key: str) -> FindCoordinatorResponse.Coordinator:
+    node = context.broker.nodes.get(context.broker.coordinator_of(key))
+    if node is None:
+        return FindCoordinatorResponse.Coordinator(
+            key=key,
+            node_id=-1,
+            host="",
+            port=-1,
+            error_code=CoordinatorNotAvailableError.code,
+            error_message="The coordinator is not available.",
+        )
+    listener = node.listeners[context.listener]
+    return FindCoordinatorResponse.Coordinator(
+        key=key,
+        node_id=node.node_id,
+        host=listener.spec.host,
+        port=listener.port,
+        error_code=0,
+        error_message="",
+    )

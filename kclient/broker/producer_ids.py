@@ -1,0 +1,29 @@
+"""Producer ids: handed out once and never again, also after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_BLOCK = 1000
+
+
+class ProducerIds:
+    """Ids in blocks, as Kafka's controller: a restart skips the rest of a block instead of repeating it."""
+
+    def __init__(self, data: Path | None) -> None:
+        self._file = None if data is None else data / "kclient-producer-ids"
+        self._next = 0
+        self._reserved = 0
+
+    def take(self) -> int:
+        if self._next == self._reserved:
+            self._reserve()
+        self._next += 1
+        return self._next - 1
+
+    def _reserve(self) -> None:
+        if self._file is not None:
+            if self._file.exists():
+                self._next = max(self._next, int(self._file.read_text()))
+            self._file.write_text(str(self._next + _BLOCK))
+        self._reserved = self._next + _BLOCK

@@ -1,0 +1,1 @@
+"""The command `kclient`: one module per noun."""

@@ -1,0 +1,66 @@
+"""`kclient broker`: an embedded broker in the foreground, until Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from pathlib import Path
+
+from kclient.broker import Broker
+from kclient.errors import ConfigurationError
+
+NOTICE = "This broker is for development and tests, not for production."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=9092, help="port of the first node (default: 9092)")
+    parser.add_argument("--nodes", type=int, default=1, help="nodes, on consecutive ports (default: 1)")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="where to keep records; without it they are in memory"
+    )
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a broker setting under Kafka's name, such as num.partitions=6; may be repeated",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    broker = Broker(
+        nodes=options.nodes,
+        host=options.host,
+        port=options.port,
+        data=options.data,
+        config=dict(_setting(text) for text in options.config),
+    )
+    asyncio.run(_serve(broker))
+    return 0
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigurationError(f"--config {text!r} must be NAME=VALUE")
+    return name.strip(), value.strip()
+
+
+async def _serve(broker: Broker) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    try:
+        await broker.start()
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen: {error.strerror or error}. Choose another --port (0 picks a free one)"
+        ) from error
+    try:
+        print(f"Listening on {broker.bootstrap_servers}, records are {broker.where}. {NOTICE}", flush=True)
+        await ended.wait()
+    finally:
+        await broker.stop()
