@@ -29,10 +29,14 @@ def _challenged(found: Peer, first: bytes = FIRST, mechanism: str = "SCRAM-SHA-2
 
 
 def _final(
-    challenge: bytes, first: bytes = FIRST, password: str = "alice-secret", binding: str = "n,,"
+    challenge: bytes,
+    first: bytes = FIRST,
+    password: str = "alice-secret",
+    binding: str = "n,,",
+    **changes: str,
 ) -> bytes:
     """The client's second message, written from RFC 5802 without looking at either half."""
-    fields = _fields(challenge)
+    fields = _fields(challenge) | changes
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
     key = hmac.digest(salted, b"Client Key", "sha256")
     unproven = f"c={base64.b64encode(binding.encode()).decode()},r={fields['r']}".encode()
@@ -174,6 +178,12 @@ def test_a_password_does_not_open_a_delegation_token() -> None:
 def test_a_final_message_with_another_channel_binding_is_refused_though_its_proof_fits(binding: str) -> None:
     found = peer("SCRAM-SHA-256")
     assert found.send(_final(_challenged(found), binding=binding)).error_code == 58
+
+
+@pytest.mark.parametrize("nonce", ["abc", "abcdef", "x"])
+def test_a_final_message_with_another_nonce_is_refused_though_its_proof_fits(nonce: str) -> None:
+    found = peer("SCRAM-SHA-256")
+    assert found.send(_final(_challenged(found), r=nonce)).error_code == 58
 
 
 def test_a_recorded_login_cannot_be_replayed() -> None:
