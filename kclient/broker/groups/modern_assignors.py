@@ -99,7 +99,7 @@ def _even(members: Members, counts: Counts) -> dict[str, Partitions]:
     assigned: dict[str, set[TopicPartition]] = {}
     missing: dict[str, int] = {}
     for position, member in enumerate(order):
-        quota = share + (position < odd)
+        quota = share + (odd > 0)
         kept: set[TopicPartition] = set()
         for topic in hash_order({topic for topic, _ in members[member].target}):
             if topic not in topics:
@@ -108,6 +108,11 @@ def _even(members: Members, counts: Counts) -> dict[str, Partitions]:
             room = max(0, quota - len(kept))
             kept.update((topic, n) for n in own[:room])
             free.extend((topic, n) for n in own[room:])
+        # One more than others is for those who have it already, as long as later members can still take it.
+        if odd > 0 and (len(kept) == quota or len(order) - position <= odd):
+            odd -= 1
+        elif odd > 0:
+            quota -= 1
         assigned[member] = kept
         missing[member] = quota - len(kept)
     queue = iter(free)

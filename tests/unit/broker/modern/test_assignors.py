@@ -37,6 +37,12 @@ def test_uniform_keeps_what_fits_the_quota_and_hands_on_the_rest() -> None:
     assert assign_uniform(members, {A: 4}) == {"m1": _spread(A, 0, 1), "m2": _spread(A, 2, 3)}
 
 
+def test_uniform_leaves_the_odd_partition_with_who_has_it() -> None:
+    """Seen on Kafka 4.3.1, which takes m1 first and would have to move one more for it."""
+    members = {"m1": Subscriber(frozenset({A})), "m2": Subscriber(frozenset({A}), _spread(A, 0, 1, 2, 3, 4))}
+    assert assign_uniform(members, {A: 5}) == {"m1": _spread(A, 3, 4), "m2": _spread(A, 0, 1, 2)}
+
+
 def test_uniform_fills_up_members_that_have_few_topics() -> None:
     """Seen on Kafka 4.3.1."""
     members = {
