@@ -41,7 +41,9 @@ def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Seg
         trusted = clean or base != bases[-1]
         if trusted and segment.load_indexes() and segment.settle():
             continue
-        if scan(segment, interval):
+        torn = scan(segment, interval)
+        segment.seal()
+        if torn:
             _forget(directory, [later for later in bases if later > base])
             break
     if segments and segments[-1].next_offset < start_offset:
