@@ -1,8 +1,8 @@
 """The loop thread under a blocking client: start, call, stop.
 
 A Kafka client works while nobody calls it (heartbeats, linger, prefetch), so the blocking clients run the
-asyncio core on a thread of their own. Only `call` crosses over; it costs some 30 microseconds, so hot paths
-must not.
+asyncio core on a thread of their own, or on one that they share. Only `call` crosses over; it costs some 30
+microseconds, so hot paths must not.
 
 A forked child has the memory of the thread but not the thread: every call there fails at once and says so. At
 interpreter exit the thread is a daemon and ends with the process.
@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from kclient.errors import ClientClosedError
 
@@ -84,6 +84,16 @@ class LoopThread:
                 self._ending = True
                 self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def begin(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run a coroutine without waiting for it, and go on: for finalizers."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def finish(self, work: Coroutine[Any, Any, object]) -> None:
         """Run a last coroutine and end, without waiting: for finalizers, which run on whichever thread."""

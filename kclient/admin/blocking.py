@@ -46,11 +46,25 @@ class Admin:
     """
 
     _thread: LoopThread
+    _shares_thread = False
 
     @configured_by(ClientConfig)
     def __init__(self, config: ClientConfig) -> None:
         self._admin = AsyncAdmin(**vars(config))
         self._thread = LoopThread(f"kclient admin {config.client_id}")
+
+    @classmethod
+    def on(cls, thread: LoopThread, **options: Any) -> Self:
+        """A client on a loop thread that others use too, and that outlives it.
+
+        with LoopThread("mine") as thread:
+            admin = Admin.on(thread, bootstrap_servers="localhost:9092")
+        """
+        admin = cls.__new__(cls)
+        admin._admin = AsyncAdmin(**options)
+        admin._thread = thread
+        admin._shares_thread = True
+        return admin
 
     start = _blocking(AsyncAdmin.start)
 
@@ -80,7 +94,8 @@ class Admin:
             # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
             with contextlib.suppress(ClientClosedError):
                 self._thread.call(self._admin.close(timeout_ms))
-            self._thread.stop()
+            if not self._shares_thread:
+                self._thread.stop()
 
     def health(self) -> ClusterHealth:
         """Whether the client is in touch with its cluster; never waits for the network."""
@@ -105,6 +120,9 @@ class Admin:
 
     def __del__(self) -> None:
         thread = getattr(self, "_thread", None)
-        if thread is not None and thread.running:
+        if thread is not None and thread.running and not self._admin.closed:
             warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
-            thread.finish(self._admin.close())
+            if self._shares_thread:
+                thread.begin(self._admin.close())
+            else:
+                thread.finish(self._admin.close())

@@ -75,6 +75,10 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
                 # What is left was told to close; nobody needs to wait until it has.
                 return
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def health(self) -> ClusterHealth:
         """Whether the client is in touch with its cluster; never waits."""
         return _NEVER_CONNECTED if self._cluster is None else self._cluster.health()

@@ -153,6 +153,7 @@ class Cluster:
             raise deadline.expired(f"{request.api_key.name} to {connection.name}")
         version = connection.version_for(request, newest)
         attempt = deadline.earlier(self._loop, self.config.request_timeout_ms / 1000)
+        await connection.writable(attempt)
         return await connection.call(build(version), attempt, version=version)
 
     def health(self) -> ClusterHealth:

@@ -184,7 +184,7 @@ async def _controller(cluster: Cluster, deadline: Deadline) -> int:
 async def _leader(cluster: Cluster, partition: TopicPartition, deadline: Deadline) -> int:
     """One look at the metadata, fetched anew if it lacks the topic; `run` decides about another."""
     name, number = partition
-    cluster.metadata.follow([name])
+    cluster.metadata.look_up(name)
     snapshot = cluster.metadata.snapshot
     if name not in snapshot.topics:
         snapshot = await cluster.metadata.refreshed(deadline)

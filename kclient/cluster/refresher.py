@@ -15,6 +15,7 @@ from kclient.clock import Deadline
 from kclient.cluster.metadata import Broker, Metadata
 from kclient.cluster.retry import Backoff
 from kclient.errors import ClientClosedError, KafkaError
+from kclient.types import TopicPartition
 from kclient.wire.messages.metadata import MetadataResponse
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Refresher:
         self._max_age = max_age
         self._loop = asyncio.get_running_loop()
         self._topics: set[str] = set()
+        self._looked_up: dict[str, float] = {}  # topic: when it was last asked for
         self._all_topics = False
         self._asked = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
@@ -67,6 +69,12 @@ class Refresher:
             self._topics |= new
             self.ask()
 
+    def look_up(self, topic: str) -> None:
+        """Keep a topic in the snapshot for as long as somebody looks it up now and then."""
+        if topic not in self._topics and topic not in self._looked_up:
+            self.ask()
+        self._looked_up[topic] = self._loop.time()
+
     def follow_all(self, wanted: bool = True) -> None:
         """Keep every topic of the cluster in the snapshot: for subscriptions by pattern."""
         self._all_topics = wanted
@@ -79,8 +87,16 @@ class Refresher:
         self.snapshot = self.snapshot.without(gone)
 
     def update(self, snapshot: Metadata) -> None:
-        """Take over a snapshot that was changed by hints in another answer (KIP-951)."""
+        """Take over a snapshot that was changed by something else than a fetch."""
         self._publish(snapshot)
+
+    def take_hint(
+        self, partition: TopicPartition, leader: int, leader_epoch: int, brokers: Iterable[Broker] = ()
+    ) -> None:
+        """Believe a broker that names the new leader in the answer to another request (KIP-951)."""
+        snapshot = self.snapshot.with_leader(partition, leader, leader_epoch)
+        if snapshot is not self.snapshot:
+            self._publish(snapshot.with_brokers(brokers))
 
     def introduce(self, broker: Broker) -> None:
         """Add a broker that another answer named and that metadata has not shown yet."""
@@ -112,7 +128,8 @@ class Refresher:
             await self._wait_for_reason()
             self._asked.clear()
             waiting, self._waiters = self._waiters, []
-            topics = None if self._all_topics else sorted(self._topics)
+            self._let_go_of_the_unused()
+            topics = None if self._all_topics else sorted({*self._topics, *self._looked_up})
             try:
                 response = await self._fetch(topics)
             except asyncio.CancelledError:
@@ -125,6 +142,13 @@ class Refresher:
             else:
                 self._succeeded(response, topics, waiting)
             await asyncio.sleep(self._backoff.next())
+
+    def _let_go_of_the_unused(self) -> None:
+        since = self._loop.time() - self._max_age
+        unused = {topic for topic, used in self._looked_up.items() if used < since}
+        for topic in unused:
+            del self._looked_up[topic]
+        self.snapshot = self.snapshot.without(unused - self._topics)
 
     async def _wait_for_reason(self) -> None:
         try:
@@ -149,7 +173,7 @@ class Refresher:
         self.last_error = None
         self.last_success = self._loop.time()
         self._backoff.reset()
-        unwanted = set(topics or ()) - self._topics  # forgotten while they were asked for
+        unwanted = set(topics or ()) - {*self._topics, *self._looked_up}  # forgotten while asked for
         self._publish(self.snapshot.merge(response, topics).without(unwanted))
         for waiter in waiting:
             if not waiter.done():

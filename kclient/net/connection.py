@@ -145,11 +145,15 @@ class Connection(asyncio.BufferedProtocol):
 
     async def writable(self, deadline: Deadline) -> None:
         """Wait while the socket takes no more bytes."""
+        if self._room.is_set():
+            return
         try:
             async with asyncio.timeout_at(deadline.at):
                 await self._room.wait()
         except TimeoutError:
-            raise deadline.expired(f"writing to {self.name}") from None
+            raise KafkaConnectionError(
+                f"{self.name} has taken no bytes for {deadline.seconds:g} s: it or its network is overloaded"
+            ) from None
 
     def hold(self) -> None:
         """Close the gate: requests wait until `release` has been called as often as `hold`."""

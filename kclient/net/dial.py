@@ -232,7 +232,7 @@ class SaslSession:
         """
         deadline = Deadline.after(self._loop, self._settings.request_timeout)
         try:
-            exchange = await self._authenticator.exchange(self._host)
+            exchange = await self._fresh_exchange(deadline)
             self._connection.hold()
             try:
                 await self._authenticate(exchange, deadline)
@@ -240,6 +240,15 @@ class SaslSession:
                 self._connection.release()
         except KafkaError as error:
             self._connection.close(error)
+
+    async def _fresh_exchange(self, deadline: Deadline) -> Exchange:
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                return await self._authenticator.exchange(self._host)
+        except TimeoutError:
+            raise KafkaConnectionError(
+                f"no fresh credentials for {self._connection.name} within {deadline.seconds:g} s"
+            ) from None
 
     async def _authenticate(self, exchange: Exchange, deadline: Deadline) -> None:
         await self._handshake(deadline)

@@ -15,6 +15,7 @@ import pytest
 
 from kclient import Admin, AsyncAdmin
 from kclient.errors import ClientClosedError
+from kclient.runtime import LoopThread
 from tests.support.threads import wait_for_no_threads
 from tools.kafka.provider import PlainKafka
 
@@ -125,3 +126,17 @@ def test_a_program_ends_although_its_client_was_never_closed(kafka: PlainKafka) 
         """,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_clients_share_a_thread_that_outlives_them(kafka: PlainKafka) -> None:
+    with LoopThread("shared") as thread:
+        first = Admin.on(thread, bootstrap_servers=kafka.bootstrap())
+        second = Admin.on(thread, bootstrap_servers=kafka.bootstrap())
+        assert first.describe_cluster().cluster_id == second.describe_cluster().cluster_id
+        first.close()
+        assert thread.running
+        assert second.describe_cluster().brokers
+        with pytest.raises(ClientClosedError):
+            first.describe_cluster()
+        second.close()
+    assert not thread.running

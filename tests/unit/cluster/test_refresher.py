@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from random import Random
+from uuid import UUID
 
 import pytest
 
 from kclient.clock import Deadline
-from kclient.cluster.metadata import Broker, Metadata
+from kclient.cluster.metadata import Broker, Metadata, Partition, Topic
 from kclient.cluster.refresher import Refresher
 from kclient.cluster.retry import Backoff
 from kclient.config import Endpoint
@@ -21,6 +22,7 @@ from kclient.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
+from kclient.types import TopicPartition
 from kclient.wire.messages.metadata import MetadataResponse
 from tests.support.virtual_loop import VirtualLoop
 
@@ -293,3 +295,35 @@ async def test_stop_tells_whoever_waits_and_whoever_comes_later(loop: VirtualLoo
 
 async def test_one_that_was_never_started_can_be_stopped(loop: VirtualLoop) -> None:
     await Refresher(Source(loop), Backoff(100, 1000, Random(0)), MAX_AGE).stop()
+
+
+async def test_a_topic_that_is_looked_up_is_kept_while_somebody_does(loop: VirtualLoop) -> None:
+    source = Source(loop)
+    refresher = started(source)
+    refresher.look_up("orders")
+    await refresher.refreshed(within(loop))
+    await asyncio.sleep(MAX_AGE - 10)
+    refresher.look_up("orders")
+    await asyncio.sleep(MAX_AGE - 20)
+    await refresher.refreshed(within(loop))
+    assert source.asked[-1][1] == ["orders"]
+    await asyncio.sleep(30)
+    await refresher.refreshed(within(loop))
+    assert source.asked[-1][1] == []
+    assert "orders" not in refresher.snapshot.topics
+    await refresher.stop()
+
+
+async def test_a_hint_names_the_new_leader_unless_it_is_old_news(loop: VirtualLoop) -> None:
+    refresher = started(Source(loop))
+    orders = TopicPartition("orders", 0)
+    partition = Partition(0, leader=1, leader_epoch=5, replicas=(1, 2), isr=(1, 2))
+    topic = Topic("orders", UUID(int=1), internal=False, partitions={0: partition})
+    refresher.update(Metadata(topics={"orders": topic}))
+    newcomer = Broker(2, Endpoint("broker-2", 9092))
+    refresher.take_hint(orders, 2, 6, [newcomer])
+    assert refresher.snapshot.leader(orders) == 2
+    assert refresher.snapshot.brokers[2] == newcomer
+    refresher.take_hint(orders, 1, 5)
+    assert refresher.snapshot.leader(orders) == 2
+    await refresher.stop()
