@@ -132,6 +132,8 @@ class GroupCoordinator(GroupKeeper):
             return requests.commit_refused(request, error)
         for change in changes:
             self.offsets.put(request.group_id, *change)
+        if changes:
+            self.own_offsets(request.group_id)
         return answer.response()
 
     async def offset_fetch(self, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
@@ -223,7 +225,7 @@ class GroupCoordinator(GroupKeeper):
         return made
 
     def _check_commit(self, request: OffsetCommitRequest, version: int) -> None:
-        """May it commit? A group that does not exist is made for who has no generation to show."""
+        """May it commit? A group need not exist for those who have no generation to show."""
         self._check_open()
         epoch = request.generation_id_or_member_epoch
         group = self.groups.get(request.group_id)
@@ -231,6 +233,5 @@ class GroupCoordinator(GroupKeeper):
             if version >= 9:
                 raise GroupIdNotFoundError(f"Group {request.group_id} not found.")
             raise IllegalGenerationError(about=f"generation {epoch} of group {request.group_id}")
-        if group is None:
-            group = self.groups[request.group_id] = ClassicGroup(request.group_id, self)
-        group.check_commit(request.member_id, epoch, request.group_instance_id, version)
+        if group is not None:
+            group.check_commit(request.member_id, epoch, request.group_instance_id, version)

@@ -91,7 +91,7 @@ class GroupKeeper:
             elif kind in self._readers:
                 self._readers[kind].replay(key, value)
         for group_id in self.offsets.groups():
-            self.groups.setdefault(group_id, ClassicGroup(group_id, self))
+            self.own_offsets(group_id)
         for group in self.groups.values():
             group.loaded()
 
@@ -130,6 +130,11 @@ class GroupKeeper:
 
     def now_ms(self) -> int:
         return int(self.clock.wall() * 1000)
+
+    def own_offsets(self, group_id: str) -> None:
+        """Offsets belong to a group: one without members, for who only commits."""
+        if group_id not in self.groups:
+            self.groups[group_id] = ClassicGroup(group_id, self)
 
     def delete(self, group: Group) -> None:
         """Forget a group and its offsets."""
