@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -68,19 +69,20 @@ class Surroundings:
 
 
 class ConsumerGroup(GroupChecks):
-    """One group. `members` and `targets` are by member id."""
+    """One group. `replaces` are records that delete the group in whose place it comes."""
 
     type_name: ClassVar[GroupType] = "consumer"
 
-    def __init__(self, group_id: str, around: Surroundings) -> None:
+    def __init__(self, group_id: str, around: Surroundings, replaces: Sequence[GroupRecord] = ()) -> None:
         super().__init__(group_id, Subscriptions(around.topics))
         self.epoch = self.assignment_epoch = FIRST_EPOCH
         self.targets: dict[str, Partitions] = {}
         self._around = around
         self._owners: dict[TopicPartition, str] = {}
+        self._unsaved = list(replaces)
         self._changed: set[str] = set()
         self._saved: tuple[int, int] | None = None
-        self._assigned_at: float | None = None
+        self._assigned_at = float("-inf")
         self._assigned_at_ms = 0
         self._topics_stale = False
         self._resolving: asyncio.Handle | None = None
@@ -104,9 +106,9 @@ class ConsumerGroup(GroupChecks):
         if replaced is not None:
             self._hand_over(replaced, after.member_id)
         self.put(after)
-        resubscribed = self._resubscribed(before, after)
+        anew = self._resubscribed(before, after)
         self._assign_when_due()
-        after = self._move_on(after, resubscribed, owned_in(request))
+        after = self._move_on(after, anew, owned_in(request))
         self._sessions.start(after.member_id, self._around.config.group_consumer_session_timeout_ms)
         self._save()
         return answer(request, before, after, self._around.config.group_consumer_heartbeat_interval_ms)
@@ -192,8 +194,7 @@ class ConsumerGroup(GroupChecks):
     def _bump_if(self, needed: bool) -> None:
         if needed or self._topics_stale:
             self._topics_stale = False
-            different = self.subscriptions.look_again(self.members.values())
-            self.epoch += needed or different
+            self.epoch += self.subscriptions.look_again(self.members.values()) or needed
 
     def _resolve(self) -> None:
         self._resolving = None
@@ -209,8 +210,7 @@ class ConsumerGroup(GroupChecks):
     def _assign_when_due(self) -> None:
         """Compute the target for the group epoch; members that come together wait for one computation."""
         now, interval = self._around.loop.time(), self._around.assignment_interval_ms / 1000
-        early = self._assigned_at is not None and now - self._assigned_at < interval
-        if self.epoch == self.assignment_epoch or early:
+        if self.epoch == self.assignment_epoch or now - self._assigned_at < interval:
             return
         subscribers = {
             member_id: Subscriber(
@@ -284,7 +284,7 @@ class ConsumerGroup(GroupChecks):
         self._save()
 
     def _save(self) -> None:
-        records: list[GroupRecord] = []
+        records, self._unsaved = self._unsaved, []
         for member_id in sorted(self._changed):
             member = self.members.get(member_id)
             if member is None:
@@ -293,8 +293,8 @@ class ConsumerGroup(GroupChecks):
                 records += member_records(self.group_id, member, self.targets.get(member_id, NOTHING))
         if self._saved != (self.epoch, self.assignment_epoch):
             self._saved = self.epoch, self.assignment_epoch
-            state = *self._saved, self.subscriptions.seen, self._assigned_at_ms
-            records += group_records(self.group_id, *state)
+            seen, at = self.subscriptions.seen, self._assigned_at_ms
+            records += group_records(self.group_id, *self._saved, seen, at)
         self._changed.clear()
         if records:
             self._around.store.append(self.group_id, records)

@@ -78,7 +78,6 @@ class ConsumerGroups:
         response = group.heartbeat(request, client)
         if self._groups.get(request.group_id) is not group:
             if replaced is not None:
-                self._around.store.append(request.group_id, replaced.tombstones())
                 replaced.close()
             self._groups[request.group_id] = group
         return response
@@ -160,7 +159,7 @@ class ConsumerGroups:
             raise GroupIdNotFoundError(
                 f"Cannot upgrade classic group {group_id} to consumer group because {why}."
             )
-        return ConsumerGroup(group_id, self._around), found
+        return ConsumerGroup(group_id, self._around, found.tombstones() if found else ()), found
 
     def _existing(self, group_id: str) -> ConsumerGroup:
         group = self._groups.get(group_id)

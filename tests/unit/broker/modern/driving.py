@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kclient.broker.groups.base import Group, GroupConfig, MemoryStore
+from kclient.broker.groups.base import Group, GroupConfig, GroupRecord, MemoryStore
 from kclient.broker.groups.modern import ConsumerGroup, Surroundings
 from kclient.broker.groups.modern_messages import Client
 from kclient.broker.groups.modern_service import ConsumerGroups
@@ -42,6 +42,18 @@ class Topics:
         return self.known[name][0]
 
 
+class Log(MemoryStore):
+    """A store that remembers what was appended, and when."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.appended: list[list[GroupRecord]] = []
+
+    def append(self, group_id: str, records: list[GroupRecord]) -> None:
+        self.appended.append(records)
+        super().append(group_id, records)
+
+
 class WallClock:
     def wall(self) -> float:
         return 1_700_000_000.0
@@ -53,12 +65,12 @@ class World:
     def __init__(
         self,
         config: GroupConfig | None = None,
-        store: MemoryStore | None = None,
+        store: Log | None = None,
         topics: Topics | None = None,
     ) -> None:
         self.loop = VirtualLoop()
         self.topics = topics or Topics()
-        self.store = store or MemoryStore()
+        self.store = store or Log()
         self.successors: list[World] = []
         self.groups: dict[str, Group] = {}
         self.around = Surroundings(

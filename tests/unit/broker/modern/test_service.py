@@ -52,6 +52,7 @@ def test_an_empty_classic_group_gives_way() -> None:
         assert where.state() == "Stable"
         assert classic.closed
         assert b"\x00\x02\x00\x01g" not in where.store.records
+        assert where.store.appended[1][0] == (b"\x00\x02\x00\x01g", None)  # before anything of its successor
 
 
 @pytest.mark.parametrize(
