@@ -15,7 +15,6 @@ from kclient.errors import ConfigurationError
 BROKER_DEFAULTS: dict[str, str] = {
     "auto.create.topics.enable": "true",
     "default.replication.factor": "1",
-    "delete.topic.enable": "true",
     "group.consumer.heartbeat.interval.ms": "5000",
     "group.consumer.max.size": "2147483647",
     "group.consumer.session.timeout.ms": "45000",
@@ -38,9 +37,7 @@ TOPIC_DEFAULTS: dict[str, tuple[str, str]] = {
     "cleanup.policy": ("delete", "log.cleanup.policy"),
     "compression.type": ("producer", "compression.type"),
     "delete.retention.ms": ("86400000", "log.cleaner.delete.retention.ms"),
-    "file.delete.delay.ms": ("60000", "log.segment.delete.delay.ms"),
     "flush.messages": ("9223372036854775807", "log.flush.interval.messages"),
-    "flush.ms": ("9223372036854775807", "log.flush.interval.ms"),
     "index.interval.bytes": ("4096", "log.index.interval.bytes"),
     "max.compaction.lag.ms": ("9223372036854775807", "log.cleaner.max.compaction.lag.ms"),
     "max.message.bytes": ("1048588", "message.max.bytes"),
@@ -53,6 +50,7 @@ TOPIC_DEFAULTS: dict[str, tuple[str, str]] = {
     "retention.bytes": ("-1", "log.retention.bytes"),
     "retention.ms": ("604800000", "log.retention.ms"),
     "segment.bytes": ("1073741824", "log.segment.bytes"),
+    "segment.index.bytes": ("10485760", "log.index.size.max.bytes"),
     "segment.ms": ("604800000", "log.roll.ms"),
 }
 

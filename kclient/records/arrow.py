@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
+
+try:
+    import pyarrow as pa
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "records as Arrow batches need pyarrow: pip install 'kclient-kafka[arrow]'", name="pyarrow"
+    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
