@@ -65,6 +65,10 @@ class _Task(asyncio.Task[Any]):
     def __hash__(self) -> int:
         return self._number
 
+    def set_name(self, value: object, /) -> None:
+        if value is not None:  # Python 3.13.0 to 3.13.2 take the name of a nameless task away like this
+            super().set_name(value)
+
 
 class VirtualLoop(asyncio.BaseEventLoop):
     """Runs callbacks as asyncio does, but owns its clock and its network.
