@@ -2,7 +2,7 @@
 
 One level up from the logs: offsets per partition (`log-start-offset-checkpoint` and its three sisters),
 `meta.properties` and `.kafka_cleanshutdown`. In a partition's directory: `partition.metadata`. The server
-reads and writes them; a log only its own start offset.
+reads and writes them; a log only its own lines about where it starts and how far it is clean.
 """
 
 from __future__ import annotations
@@ -52,18 +52,20 @@ def partition_of(directory: Path) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-class LogStartOffsets:
-    """One partition's line in the checkpoint that it shares with its neighbours."""
+class PartitionLine:
+    """One partition's line in a checkpoint that it shares with its neighbours; in memory there is none."""
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory.parent / LOG_START
-        self._partition = partition_of(directory)
+    def __init__(self, directory: Path | None, name: str) -> None:
+        self._path = None if directory is None else directory.parent / name
+        self._partition = TopicPartition("", 0) if directory is None else partition_of(directory)
 
     def load(self) -> int:
-        return read_offsets(self._path).get(self._partition, 0)
+        return 0 if self._path is None else read_offsets(self._path).get(self._partition, 0)
 
     def save(self, offset: int | None, *, sync: bool = False) -> None:
         """Change the line; None removes it."""
+        if self._path is None:
+            return
         offsets = read_offsets(self._path)
         if offsets.get(self._partition) == offset:
             return

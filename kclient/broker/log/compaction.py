@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.broker.log.recovery import CLEANED, SWAP
 from kclient.broker.log.segment import MOST_RELATIVE, Segment, segment_path
+from kclient.broker.log.stamping import emptied
 from kclient.broker.log.storage import FileStore
 from kclient.broker.log.walk import places
 from kclient.records import Stamp, encode_sparse
@@ -56,7 +57,7 @@ def compact(log: PartitionLog, now_ms: int) -> Compacted | None:
         return None
     before = log.size
     this = _Round(log, _latest_offsets(cleanable, dirty, end), end, now_ms)
-    for group in _groups(sealed, log.config.segment_bytes, end):
+    for group in _groups(sealed, log.config.segment_bytes):
         _clean(this, group)
     log.first_dirty_offset = end
     return Compacted(dirty, end, before, log.size)
@@ -100,13 +101,13 @@ def _latest_offsets(segments: list[Segment], start: int, end: int) -> dict[bytes
     return latest
 
 
-def _groups(segments: list[Segment], most_bytes: int, end: int) -> Iterator[list[Segment]]:
+def _groups(segments: list[Segment], most_bytes: int) -> Iterator[list[Segment]]:
     """Neighbours that together fit into one segment."""
     group: list[Segment] = []
     size = 0
-    for number, segment in enumerate(segments):
-        last = segments[number + 1].base_offset if number + 1 < len(segments) else end
-        if group and (size + segment.size > most_bytes or last - group[0].base_offset > MOST_RELATIVE):
+    for segment in segments:
+        span = segment.next_offset - group[0].base_offset if group else 0
+        if group and (size + segment.size > most_bytes or span > MOST_RELATIVE):
             yield group
             group, size = [], 0
         group.append(segment)
@@ -153,7 +154,8 @@ def _filtered(this: _Round, batch: ModernBatch, raw: bytes | memoryview) -> tupl
         horizon = this.now_ms + this.log.config.delete_retention_ms
     elif len(kept) == len(records):
         return bytes(raw), batch.header
-    return _rewritten(batch, kept, horizon)
+    data = _rewritten(batch, kept, horizon) if kept else emptied(batch.header)
+    return data, BatchHeader._make(HEADER.unpack_from(data))
 
 
 def _stays(this: _Round, record: BytesRecord, horizon: int | None) -> bool:
@@ -172,9 +174,8 @@ def _stays_empty(this: _Round, batch: ModernBatch) -> bool:
     )
 
 
-def _rewritten(batch: ModernBatch, kept: list[BytesRecord], horizon: int | None) -> tuple[bytes, BatchHeader]:
+def _rewritten(batch: ModernBatch, kept: list[BytesRecord], horizon: int | None) -> bytes:
     by_broker = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    header = batch.header
     stamp = Stamp(
         base_offset=batch.base_offset,
         leader_epoch=batch.leader_epoch,
@@ -183,11 +184,10 @@ def _rewritten(batch: ModernBatch, kept: list[BytesRecord], horizon: int | None)
         base_sequence=batch.base_sequence,
         transactional=batch.is_transactional,
         append_time=batch.max_timestamp if by_broker else None,
-        delete_horizon=horizon if kept else None,
+        delete_horizon=horizon,
     )
     rows = [
         (record.offset - batch.base_offset, (record.key, record.value, record.timestamp, record.headers))
         for record in kept
     ]
-    data = encode_sparse(rows, header.last_offset_delta, stamp=stamp, codec=batch.codec)
-    return data, BatchHeader._make(HEADER.unpack_from(data))
+    return encode_sparse(rows, batch.header.last_offset_delta, stamp=stamp, codec=batch.codec)

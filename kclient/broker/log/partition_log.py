@@ -8,42 +8,31 @@ server calls it on the event loop, one call at a time. What may be appended is d
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kclient.broker.log.checkpoints import LogStartOffsets
+from kclient.broker.log.checkpoints import CLEANER, LOG_START, PartitionLine
 from kclient.broker.log.compaction import compact
-from kclient.broker.log.config import LogConfig
+from kclient.broker.log.config import FOREVER, LogConfig
 from kclient.broker.log.epochs import LeaderEpochs
 from kclient.broker.log.producers import ActiveProducer, Producers
-from kclient.broker.log.recovery import clean_up, coordinator_epoch, load_segments, replay_producers
+from kclient.broker.log.recovery import clean_up, load_segments, marker_epoch, replay_producers
 from kclient.broker.log.retention import deletable
-from kclient.broker.log.segment import Segment
+from kclient.broker.log.rolling import must_roll
+from kclient.broker.log.segment import Segment, Wanted, read_first
 from kclient.broker.log.snapshots import remove_snapshots, write_snapshot
-from kclient.broker.log.stamping import Stamps, Stored, stored_form
-from kclient.broker.log.storage import storage_errors
+from kclient.broker.log.stamping import Appended, Stamps, Stored, stored_form
+from kclient.broker.log.storage import sync_directory
 from kclient.broker.log.times import Stamped, first_at_or_after, first_latest
 from kclient.broker.log.validate import Origin, check_payload, split
 from kclient.errors import OffsetOutOfRangeError, RecordListTooLargeError
-from kclient.records.layout import CONTROL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kclient.broker.log.compaction import Compacted
     from kclient.clock import Clock
-    from kclient.records.layout import BatchHeader
 
 __all__ = ["Appended", "LogConfig", "Origin", "PartitionLog"]
-
-
-class Appended(NamedTuple):
-    """Where a payload went. For a duplicate, where it went the first time (with the timestamp of then)."""
-
-    base_offset: int
-    last_offset: int
-    append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
 
 
 class PartitionLog:
@@ -53,14 +42,18 @@ class PartitionLog:
         self.directory = directory
         self.config = config
         self.start_offset = 0
-        # Where compaction goes on; the server keeps it in `cleaner-offset-checkpoint`.
+        # Where compaction goes on.
         self.first_dirty_offset = 0
         self.segments: list[Segment] = []
         self.epochs = LeaderEpochs(directory)
         self.producers = Producers()
         self._clock = clock
+        self._start_line = PartitionLine(directory, LOG_START)
+        self._clean_line = PartitionLine(directory, CLEANER)
         self._bases: list[int] = []
         self._unflushed = 0
+        # The segment whose name in the directory is known to be on the disk.
+        self._synced_into: Segment | None = None
 
     @classmethod
     def open(
@@ -104,6 +97,11 @@ class PartitionLog:
         first_open = self.producers.first_open_transaction()
         return self.end_offset if first_open is None else first_open
 
+    @property
+    def _syncs(self) -> bool:
+        """Whether what is acknowledged must survive a power cut."""
+        return self.config.flush == "always" or self.config.flush_messages < FOREVER
+
     def now_ms(self) -> int:
         return int(self._clock.wall() * 1000)
 
@@ -137,38 +135,23 @@ class PartitionLog:
         for header in headers:
             if header.producer_id >= 0:
                 self.producers.check(header, sequences=origin is Origin.CLIENT)
-        latest = max(header.max_timestamp for header in headers)
-        if self._must_roll(size, stored.next_offset - 1, latest, now):
+        if must_roll(self.active, stored, config, now):
             self.roll()
         self.active.append(stored.data, headers, config.index_interval_bytes)
         for header in headers:
             self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                self.producers.update(header, self._coordinator_epoch(header))
+                self.producers.update(header, marker_epoch(self.active, header))
             self._unflushed += header.record_count
         if config.flush == "always" or self._unflushed >= config.flush_messages:
             self.flush()
-
-    def _coordinator_epoch(self, header: BatchHeader) -> int | None:
-        if not header.attributes & CONTROL:
-            return None
-        place = self.active.place_of(header.base_offset)
-        return None if place is None else coordinator_epoch(place, self.active.store)
-
-    def _must_roll(self, size: int, last_offset: int, latest: int, now: int) -> bool:
-        active, config = self.active, self.config
-        if not active.fits(size, last_offset, config.segment_bytes, config.segment_index_bytes):
-            return True
-        if not active.size:
-            return False
-        first = active.rolling_timestamp
-        waited = latest - first if first >= 0 and latest >= 0 else now - active.created_ms
-        return waited > config.segment_ms
 
     def roll(self) -> None:
         """Begin a new segment; nothing happens to a log whose last one is empty."""
         if not self.active.size and self.active.base_offset == self.end_offset:
             return
+        if self._syncs:
+            self.flush()
         self.active.seal()
         write_snapshot(self.directory, self.end_offset, self.producers)
         self._adopt([*self.segments, Segment(self.directory, self.end_offset, self.now_ms())])
@@ -188,15 +171,8 @@ class PartitionLog:
         to `up_to` (the high watermark, the last stable offset) or beyond are left out.
         """
         self._check_range(offset)
-        for segment in self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
-            if not segment.size or offset >= segment.next_offset:
-                continue
-            limit = None
-            if up_to is not None and up_to < segment.next_offset:
-                place = segment.place_of(up_to)
-                limit = place.position if place is not None else 0
-            return segment.read(offset, max_bytes, at_least_one=at_least_one, limit=limit)
-        return b""
+        segments = self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]
+        return read_first(segments, Wanted(offset, max_bytes, at_least_one, up_to))
 
     def _check_range(self, offset: int) -> None:
         if not self.start_offset <= offset <= self.end_offset:
@@ -224,10 +200,10 @@ class PartitionLog:
 
     def delete_before(self, offset: int) -> int:
         """Make `offset` the first that can be read; returns the first that can."""
-        self._check_range(offset)
+        self._check_range(max(offset, self.start_offset))
         if offset > self.start_offset:
             self._advance_start(offset)
-            self._save_start()
+            self._start_line.save(offset, sync=self._syncs)
             self._remove(deletable(self, self.now_ms(), by_policy=False))
         return self.start_offset
 
@@ -246,11 +222,6 @@ class PartitionLog:
                 segment.delete()
         return len(segments)
 
-    def _save_start(self) -> None:
-        if self.directory is not None:
-            sync = self.config.flush == "always"
-            LogStartOffsets(self.directory).save(self.start_offset, sync=sync)
-
     def _advance_start(self, offset: int) -> None:
         self.start_offset = max(self.start_offset, offset)
         self.epochs.advance_to(self.start_offset)
@@ -266,7 +237,7 @@ class PartitionLog:
         self.active.truncate(offset)
         if self.start_offset > self.end_offset:
             self.start_offset = self.end_offset
-            self._save_start()
+            self._start_line.save(self.start_offset, sync=self._syncs)
         self.first_dirty_offset = min(self.first_dirty_offset, self.end_offset)
         self.epochs.truncate_to(self.end_offset)
         remove_snapshots(self.directory, above=self.end_offset)
@@ -275,7 +246,10 @@ class PartitionLog:
 
     def compact(self, now_ms: int) -> Compacted | None:
         """Clean the log if its policy says so and it is dirty enough; None if there was nothing to do."""
-        return compact(self, now_ms) if self.config.compacted else None
+        done = compact(self, now_ms) if self.config.compacted else None
+        if done is not None:
+            self._clean_line.save(self.first_dirty_offset)
+        return done
 
     def replace(self, old: list[Segment], new: Segment) -> None:
         """Put one segment in the place of neighbours whose batches it holds; their files are gone already."""
@@ -287,13 +261,16 @@ class PartitionLog:
     def flush(self) -> None:
         """Return when everything appended would survive a power cut."""
         self.active.store.flush()
+        if self.directory is not None and self.active is not self._synced_into:
+            sync_directory(self.directory)
+            self._synced_into = self.active
         self._unflushed = 0
 
     def close(self) -> None:
         """Write what only memory holds and give files back; `open` with `clean` needs no check then."""
         self.active.seal()
         write_snapshot(self.directory, self.end_offset, self.producers)
-        if self.config.flush == "always":
+        if self._syncs:
             self.flush()
         for segment in self.segments:
             segment.close()
@@ -304,7 +281,8 @@ class PartitionLog:
             segment.close()
         if self.directory is not None:
             clean_up(self.directory)
-            LogStartOffsets(self.directory).save(None)
+            self._start_line.save(None)
+            self._clean_line.save(None)
 
     def _adopt(self, segments: list[Segment]) -> None:
         self.segments = segments
@@ -314,9 +292,7 @@ class PartitionLog:
         if self.directory is None:
             self._adopt([Segment(None, 0, self.now_ms())])
             return
-        with storage_errors("making", self.directory):
-            self.directory.mkdir(parents=True, exist_ok=True)
-        start = LogStartOffsets(self.directory).load()
+        start, self.first_dirty_offset = self._start_line.load(), self._clean_line.load()
         self._adopt(load_segments(self, start, clean))
         self.start_offset = max(start, self.segments[0].base_offset)
         self.epochs.truncate_to(self.end_offset + 1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kclient.broker.log.segment import Segment, segment_path
 from kclient.broker.log.snapshots import latest_snapshot, remove_snapshots
 from kclient.broker.log.storage import FileStore, storage_errors
-from kclient.broker.log.walk import Place, checked_places, places
+from kclient.broker.log.walk import checked_places, places
 from kclient.errors import ProtocolError
 from kclient.records import parse_control
 from kclient.records.layout import CONTROL
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kclient.broker.log.partition_log import PartitionLog
-    from kclient.broker.log.storage import Store
+    from kclient.records.layout import BatchHeader
 
 SWAP = ".swap"
 CLEANED = ".cleaned"
@@ -31,6 +31,8 @@ def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Seg
     """All segments in the log's directory, at least one, with its producers and epochs."""
     directory = log.directory
     assert directory is not None
+    with storage_errors("making", directory):
+        directory.mkdir(parents=True, exist_ok=True)
     _finish_swaps(directory)
     now, interval = log.now_ms(), log.config.index_interval_bytes
     bases = segment_bases(directory)
@@ -104,15 +106,17 @@ def replay_producers(log: PartitionLog, start: int) -> None:
         for place in places(segment.store, segment.offsets.position_before(start - segment.base_offset)):
             header = place.header
             if header.base_offset >= start and header.producer_id >= 0:
-                log.producers.update(header, coordinator_epoch(place, segment.store))
+                log.producers.update(header, marker_epoch(segment, header))
 
 
-def coordinator_epoch(place: Place, store: Store) -> int | None:
-    """Which coordinator wrote a marker; None for other batches."""
-    if not place.header.attributes & CONTROL or not place.header.record_count:
+def marker_epoch(segment: Segment, header: BatchHeader) -> int | None:
+    """Which coordinator wrote the marker behind `header`; None for other batches."""
+    if not header.attributes & CONTROL or not header.record_count:
         return None
+    place = segment.place_of(header.base_offset)
+    assert place is not None, "the segment has the batch"
     try:
-        record = place.load(store).records("", 0)[0]
+        record = place.load(segment.store).records("", 0)[0]
         return parse_control(record.key, record.value).coordinator_epoch
     except ProtocolError:
         return None

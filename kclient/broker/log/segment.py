@@ -6,7 +6,7 @@ nor configuration; `partition_log` decides what is appended where.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
 from kclient.broker.log.storage import FileStore, MemoryStore, Store, storage_errors, write_file
@@ -27,6 +27,15 @@ _MOST_HINTS = 64
 def segment_path(directory: Path, base_offset: int, kind: str = "log") -> Path:
     """Where Kafka keeps a file of the segment."""
     return directory / f"{base_offset:020}.{kind}"
+
+
+class Wanted(NamedTuple):
+    """What a reader asks for: see `PartitionLog.read`."""
+
+    offset: int
+    max_bytes: int
+    at_least_one: bool
+    up_to: int | None
 
 
 class Segment:
@@ -100,15 +109,6 @@ class Segment:
     def _index_time(self) -> None:
         self.times.maybe_append(self.max_timestamp, self._max_timestamp_at - self.base_offset)
 
-    def fits(self, size: int, last_offset: int, segment_bytes: int, index_bytes: int) -> bool:
-        """Whether `size` more bytes up to `last_offset` may go in here."""
-        return (
-            self.size <= min(segment_bytes, MOST_RELATIVE) - size
-            and last_offset - self.base_offset <= MOST_RELATIVE
-            and len(self.offsets) < index_bytes // OFFSET_ENTRY
-            and len(self.times) < index_bytes // TIME_ENTRY - 1
-        )
-
     def truncate(self, offset: int) -> None:
         """Remove the batch with `offset` and all after it."""
         place = self.place_of(offset)
@@ -153,21 +153,26 @@ class Segment:
                 return place
         return None
 
-    def read(
-        self, offset: int, max_bytes: int, *, at_least_one: bool, limit: int | None = None
-    ) -> bytes | memoryview:
-        """Whole batches from the one with `offset` on, up to `max_bytes` and the position `limit`."""
-        place = self.place_of(offset)
-        stop = self.size if limit is None else limit
+    def read(self, wanted: Wanted) -> bytes | memoryview:
+        """What is wanted, as far as it is in here."""
+        place = self.place_of(wanted.offset)
+        stop = self._stop(wanted.up_to)
         if place is None or place.position >= stop:
             return b""
         start = place.position
-        room = min(max_bytes, stop - start)
+        room = min(wanted.max_bytes, stop - start)
         if place.size > room:
-            return self.store.read(start, place.size) if at_least_one and place.end <= stop else b""
+            return self.store.read(start, place.size) if wanted.at_least_one and place.end <= stop else b""
         data = self.store.read(start, room)
         end = self._whole(data, start)
         return data if end == len(data) else memoryview(data)[:end]
+
+    def _stop(self, up_to: int | None) -> int:
+        """The position where the batch with `up_to` begins, or the end."""
+        if up_to is None or up_to >= self.next_offset:
+            return self.size
+        place = self.place_of(up_to)
+        return place.position if place is not None else 0
 
     def _whole(self, data: bytes | memoryview, start: int) -> int:
         """How much of `data`, which lies at `start` and begins with a whole batch, is whole batches."""
@@ -235,3 +240,11 @@ class Segment:
             with storage_errors("deleting segments in", self.directory):
                 for kind in ("index", "timeindex", "txnindex", "snapshot"):
                     segment_path(self.directory, self.base_offset, kind).unlink(missing_ok=True)
+
+
+def read_first(segments: Iterable[Segment], wanted: Wanted) -> bytes | memoryview:
+    """What is wanted, from the first segment that has any of it: compaction may have left others without."""
+    for segment in segments:
+        if segment.size and wanted.offset < segment.next_offset:
+            return segment.read(wanted)
+    return b""

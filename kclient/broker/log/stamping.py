@@ -17,6 +17,7 @@ from kclient.records.layout import (
     CODEC_MASK,
     CONTROL,
     CRC_AT,
+    DELETE_HORIZON,
     HEADER,
     HEADER_SIZE,
     PREFIX_SIZE,
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
     from kclient.broker.log.config import LogConfig
 
 _CRC = struct.Struct(">I")
+
+
+class Appended(NamedTuple):
+    """Where a payload went. For a duplicate, where it went the first time (with the timestamp of then)."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
 
 
 class Stored(NamedTuple):
@@ -83,10 +94,18 @@ def recompressed(view: memoryview, header: BatchHeader, codec: Codec) -> bytes:
     packed = bytes(records)
     if codec is not Codec.NONE:
         packed = compress(packed, codec)
-    changed = header._replace(
-        length=HEADER_SIZE - PREFIX_SIZE + len(packed), attributes=header.attributes & ~CODEC_MASK | codec
-    )
-    out = bytearray(HEADER.pack(*changed))
-    out += packed
+    return assembled(header._replace(attributes=header.attributes & ~CODEC_MASK | codec), packed)
+
+
+def emptied(header: BatchHeader) -> bytes:
+    """What stays of a batch without records: its offsets, its producer's sequence, its latest timestamp."""
+    attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
+    return assembled(header._replace(attributes=attributes, base_timestamp=-1, record_count=0), b"")
+
+
+def assembled(header: BatchHeader, records: bytes) -> bytes:
+    """A header before its records, with length and checksum put right."""
+    out = bytearray(HEADER.pack(*header._replace(length=HEADER_SIZE - PREFIX_SIZE + len(records))))
+    out += records
     _CRC.pack_into(out, CRC_AT, crc32c(memoryview(out)[CHECKED_FROM:]))
     return bytes(out)

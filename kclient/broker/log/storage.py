@@ -203,6 +203,18 @@ def write_file(path: Path, data: bytes, *, sync: bool = False) -> None:
         part.replace(path)
 
 
+def sync_directory(path: Path) -> None:
+    """Make new names in a directory survive a power cut."""
+    if os.name == "nt":  # directories cannot be opened there, and need not be
+        return
+    with storage_errors("syncing", path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def read_table(path: Path, columns: str) -> list[list[str]]:
     """The rows of a checkpoint file, none if there is no file; `i` columns hold whole numbers."""
     if not path.exists():

@@ -218,8 +218,12 @@ def test_the_fsync_policy_decides_when_the_disk_is_waited_for(
     seen: list[int] = []
     monkeypatch.setattr("os.fsync", seen.append)
     log = open_log(tmp_path / "topic-0", **config)
+    log.flush()
+    assert len(seen) == 2, "the file, and its name in the directory"
     for _ in range(3):
         log.append(GOOD, leader_epoch=0)
-    assert len(seen) == syncs
+    assert len(seen) == 2 + syncs
+    log.roll()
+    assert len(seen) == 2 + syncs + bool(config)
     log.flush()
-    assert len(seen) == syncs + 1
+    assert len(seen) == 4 + syncs + bool(config)

@@ -126,6 +126,8 @@ def test_segments_are_joined_as_far_as_they_fit_into_one(tmp_path: Path) -> None
     names = sorted(path.name for path in (tmp_path / "topic-0").glob("*.log"))
     assert names == [f"{segment.base_offset:020}.log" for segment in log.segments]
     again = PartitionLog.open(tmp_path / "topic-0", log.config, SetClock())
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\ntopic 0 10\n"
+    assert again.first_dirty_offset == 10
     assert contents(again) == whole
     assert again.read(0, 1) == again.read(7, 1)
 
@@ -138,7 +140,7 @@ def test_a_batch_that_holds_its_producers_last_sequence_stays_without_records(lo
     log.compact(NOW)
     assert contents(log) == [(2, b"a", b"3")]
     kept = [one for one in batches(log) if isinstance(one, ModernBatch) and one.producer_id == 9]
-    assert [(one.base_sequence, one.record_count) for one in kept] == [(1, 0)]
+    assert [(one.base_sequence, one.record_count, one.max_timestamp) for one in kept] == [(1, 0, NOW)]
 
 
 def test_the_last_offset_of_what_was_cleaned_stays_known(log: PartitionLog) -> None:

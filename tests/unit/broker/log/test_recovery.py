@@ -10,6 +10,8 @@ import pytest
 
 from kclient.broker.log.index import OffsetIndex, TimeIndex
 from kclient.broker.log.partition_log import LogConfig, PartitionLog
+from kclient.broker.log.rolling import must_roll
+from kclient.broker.log.stamping import Stored
 from kclient.broker.log.storage import _MOST_OPEN, _open_files
 from kclient.errors import KafkaStorageError
 from tests.unit.broker.log.building import NOW, SetClock, batch, contents, open_log
@@ -186,5 +188,5 @@ def test_a_log_rolls_when_its_index_or_its_relative_offsets_are_full(tmp_path: P
     log = write(tmp_path / "topic-0", 20, index_interval_bytes=0, segment_index_bytes=60)
     assert max(len(segment.times) for segment in log.segments) <= 5
     assert len(log.segments) > 3
-    assert not log.active.fits(1, log.active.base_offset + (1 << 31), 1 << 30, 10 << 20)
-    assert LogConfig().segment_bytes == 1 << 30
+    far = Stored(b"", [], log.active.base_offset + (1 << 31) + 1)
+    assert must_roll(log.active, far, LogConfig(), NOW)
