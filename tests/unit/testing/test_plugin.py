@@ -45,6 +45,10 @@ def test_it_is_mine(kafka_cluster):
 """
 
 
+def broker_threads() -> int:
+    return sum(thread.name == "embedded broker" for thread in threading.enumerate())
+
+
 def test_the_fixtures_give_brokers_that_clients_can_use(tmp_path: Path) -> None:
     outcome = run_pytest(tmp_path, {"test_users.py": USES_BOTH})
     assert "3 passed" in outcome.stdout, outcome.stdout
@@ -75,17 +79,15 @@ def test_importing_the_plugin_imports_nothing_else() -> None:
 
 
 def test_a_running_broker_leaves_no_thread_behind() -> None:
-    before = threading.active_count()
     with RunningBroker(nodes=2) as running:
-        assert threading.active_count() == before + 1
+        assert broker_threads() == 1
         running.call(running.broker.stop_node(2))
         with Admin(bootstrap_servers=running.bootstrap_servers) as admin:
             assert [node.node_id for node in admin.describe_cluster().brokers] == [1]
-    assert threading.active_count() == before
+    assert broker_threads() == 0
 
 
 def test_a_broker_that_cannot_start_says_so_and_leaves_no_thread_behind() -> None:
-    before = threading.active_count()
     with pytest.raises(ConfigurationError, match="nodes=0"), RunningBroker(nodes=0):
         pass
-    assert threading.active_count() == before
+    assert broker_threads() == 0
