@@ -108,6 +108,10 @@ class Node:
         """A handler failed in a way that is our fault; the client only sees its connection end."""
         log.error("node %d: a request could not be handled", self.node_id, exc_info=error)
 
+    def refused(self, session: Session, error: ProtocolError) -> None:
+        """A client did not speak Kafka's protocol, or not as it is spoken here, and loses its connection."""
+        log.info("node %d ends the connection of %s: %s", self.node_id, session.client_host, error)
+
     async def answer(self, session: Session, frame: bytes | memoryview) -> bytes | None:
         """The whole way of one request; None where nothing is to be sent."""
         if session.sasl is not None and session.sasl.raw_tokens:
@@ -118,7 +122,8 @@ class Node:
             raise ProtocolError(f"API {header.key} is not spoken here")
         if header.version not in api.versions:
             return _refuse_version(header)
-        request = api.request.decode(frame[header.body :], header.version)
+        # Bytes after the message are let pass, as Kafka does: librdkafka's Metadata for all topics has three.
+        request, _ = api.request.decode_from(frame, header.body, header.version)
         context = self._context(session, header)
         if session.sasl is not None:
             early = self._login(session, header, request)

@@ -55,7 +55,8 @@ class Session(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             self._waiting.extend(self._frames.written(nbytes))
-        except ProtocolError:
+        except ProtocolError as error:
+            self.node.refused(self, error)
             self.close()
             return
         self._begin_work()
@@ -93,7 +94,8 @@ class Session(asyncio.BufferedProtocol):
                 self.transport.resume_reading()
             try:
                 answer = await self.node.answer(self, frame)
-            except ProtocolError:
+            except ProtocolError as error:
+                self.node.refused(self, error)
                 self._waiting.clear()
                 if self.transport is not None and not self.transport.is_closing():
                     self.close()
