@@ -154,10 +154,8 @@ def _replace(group: ClassicGroup, applicant: Applicant, holder: Member, member_i
     if group.state is State.STABLE and group.members.select_protocol() == group.protocol_name:
         group.host.append(group.group_id, [group.record()])
         _welcome_back(group, member, old_leader, applicant.version)
-    elif group.state is State.COMPLETING:
-        # The leader may be assigning partitions to the old id right now.
-        rebalance.begin(group)
     else:
+        # In CompletingRebalance too: the leader may be assigning partitions to the old id right now.
         rebalance.changed(group)
 
 

@@ -173,6 +173,54 @@ async def test_a_sync_that_is_repeated_on_another_connection_replaces_the_first(
         assert (await again).assignment == b"yours"
 
 
+async def test_a_member_that_falls_silent_after_its_join_is_out_after_its_session_timeout() -> None:
+    async with Groups() as groups:
+        (leader, first), (silent, second) = [await groups.arriving() for _ in range(2)]
+        await first
+        await second
+        await groups.stay_alive([leader], 1, 11)
+        assert silent not in groups["g"].members
+
+
+async def test_a_member_that_falls_silent_after_a_long_sync_is_out_after_its_session_timeout() -> None:
+    async with Groups() as groups:
+        (leader, first), (silent, second) = [await groups.arriving() for _ in range(2)]
+        await first
+        await second
+        waiting = groups.syncing(silent, 1)
+        await groups.stay_alive([leader], 1, 30)
+        await groups.sync(leader, 1, {silent: b"yours"})
+        assert (await waiting).assignment == b"yours"
+        await groups.stay_alive([leader], 1, 11)
+        assert silent not in groups["g"].members
+
+
+async def test_a_member_that_falls_silent_after_a_sync_in_vain_is_out_after_its_session_timeout() -> None:
+    async with Groups() as groups:
+        (leader, first), (silent, second) = [await groups.arriving() for _ in range(2)]
+        await first
+        await second
+        waiting = groups.syncing(silent, 1)
+        await groups.stay_alive([leader], 1, 30)
+        await groups.arriving()
+        assert (await waiting).error_code == REBALANCE_IN_PROGRESS
+        await groups.stay_alive([leader], 1, 11)
+        assert silent not in groups["g"].members
+
+
+async def test_a_new_rebalance_gives_those_who_have_not_synced_another_chance() -> None:
+    async with Groups() as groups:
+        (leader, first), (late, second) = [await groups.arriving() for _ in range(2)]
+        await first
+        await second
+        await groups.sync(leader, 1)
+        await groups.stay_alive([leader, late], 1, 50)
+        await groups.arriving()
+        await groups.stay_alive([leader, late], 1, 30)
+        assert late in groups["g"].members
+        assert groups.state == "PreparingRebalance"
+
+
 async def test_a_sync_is_checked() -> None:
     async with Groups() as groups:
         assert (await groups.sync("x", 1, group="")).error_code == INVALID_GROUP_ID

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,9 @@ from tests.unit.broker.groups.driving import (
 )
 
 
-async def two_static(groups: Groups) -> tuple[str, str]:
+async def two_static(groups: Groups, **options: Any) -> tuple[str, str]:
     """A stable group of the instances "a", which leads, and "b"; assigned b"a" and b"b"."""
-    tasks = [groups.joining(instance=name) for name in "ab"]
+    tasks = [groups.joining(instance=name, **options) for name in "ab"]
     first, second = [await task for task in tasks]
     task = groups.syncing(second.member_id, 1, instance="b")
     await settle()
@@ -119,15 +120,34 @@ async def test_an_instance_id_that_nobody_holds_is_unknown() -> None:
 
 async def test_a_static_member_that_does_not_rejoin_keeps_its_place_until_its_session_is_over() -> None:
     async with Groups() as groups:
-        leader, absent = await two_static(groups)
-        task = groups.joining(leader, instance="a", rebalance_ms=8_000, topics=("payments",))
-        await settle()
-        assert groups.state == "PreparingRebalance"
-        await asyncio.sleep(9)
-        assert absent in groups["g"].members
-        await asyncio.sleep(2)
+        leader, absent = await two_static(groups, rebalance_ms=6_000)
+        task = groups.joining(leader, instance="a", rebalance_ms=6_000)
+        await asyncio.sleep(7)
+        joined = await task
+        assert [member.group_instance_id for member in joined.members] == ["a", "b"]
+        await groups.stay_alive([leader], 2, 11)
         assert absent not in groups["g"].members
-        assert (await task).generation_id == 2
+
+
+async def test_who_rejoined_leads_in_the_place_of_a_static_leader_that_did_not() -> None:
+    async with Groups() as groups:
+        absent, follower = await two_static(groups, rebalance_ms=6_000)
+        joined = await groups.join(follower, instance="b", rebalance_ms=6_000, topics=("payments",))
+        assert (joined.leader, len(joined.members)) == (follower, 2)
+        assert absent in groups["g"].members
+
+
+async def test_static_members_that_live_but_do_not_rejoin_are_waited_for_again() -> None:
+    async with Groups() as groups:
+        leader, follower = await two_static(groups, rebalance_ms=6_000)
+        _, gone = await groups.arriving(rebalance_ms=6_000)
+        await groups.leave(next(member.member_id for member in groups["g"].members if member.is_new))
+        assert (await gone).error_code == UNKNOWN_MEMBER_ID
+        await groups.stay_alive([leader, follower], 1, 8)
+        assert groups.state == "PreparingRebalance"
+        joining = groups.joining(leader, instance="a", rebalance_ms=6_000)
+        await groups.stay_alive([follower], 1, 5)
+        assert (await joining).generation_id == 2
 
 
 async def test_if_no_static_member_rejoins_their_sessions_empty_the_group() -> None:
