@@ -128,7 +128,7 @@ def _session(member_id: str) -> str:
 def _session_over(group: ClassicGroup, member_id: str) -> None:
     member = group.members.get(member_id)
     if member is None:
-        group.members.pending.discard(member_id)
+        group.members.pending.remove(member_id)
     elif member.needs_no_heartbeat:
         return
     else:

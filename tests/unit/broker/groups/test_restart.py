@@ -47,6 +47,17 @@ async def test_a_stable_group_goes_on_where_it_was() -> None:
             assert later["g"].is_subscribed_to("orders")
 
 
+async def test_the_leader_need_not_be_the_oldest_member() -> None:
+    async with Groups() as groups:
+        oldest, second = await groups.stable(2)
+        groups["g"].members.leader = second
+        async with Groups(MemoryStore()) as later:
+            later.store.append("g", [groups["g"].record()])
+            later.coordinator.load()
+            assert oldest in later["g"].members
+            assert later["g"].members.leader == second
+
+
 async def test_members_that_do_not_come_back_after_a_restart_are_out() -> None:
     async with Groups() as groups:
         leader, gone = await groups.stable(2)
@@ -81,6 +92,7 @@ async def test_an_empty_group_keeps_its_generation_and_the_time_since_when() -> 
         (member_id,) = await groups.stable()
         await asyncio.sleep(5)
         await groups.leave(member_id)
+        await asyncio.sleep(5)
         async with Groups(groups.store) as later:
             assert later["g"].generation == 2
             assert later["g"].since_ms == groups["g"].since_ms == int((START + 8) * 1000)

@@ -147,6 +147,7 @@ async def test_static_members_that_live_but_do_not_rejoin_are_waited_for_again()
         assert groups.state == "PreparingRebalance"
         joining = groups.joining(leader, instance="a", rebalance_ms=6_000)
         await groups.stay_alive([follower], 1, 5)
+        assert joining.done()
         assert (await joining).generation_id == 2
 
 
