@@ -62,8 +62,10 @@ async def take(consumer: Any, count: int) -> list[Any]:
     return [await consumer.getone() for _ in range(count)]
 
 
-@pytest.mark.parametrize("codec", [None, "gzip"])
-@pytest.mark.parametrize("acks", [0, 1, "all"])
+@pytest.mark.parametrize(
+    ("codec", "acks"),
+    [(None, 0), (None, 1), *((codec, "all") for codec in ("gzip", "snappy", "lz4", "zstd"))],
+)
 def test_what_is_produced_is_consumed(servers: str, codec: str | None, acks: int | str) -> None:
     async def scenario() -> None:
         values = [b"%d" % number for number in range(100)]
