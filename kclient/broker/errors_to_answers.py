@@ -14,6 +14,11 @@ from kclient.errors import BrokerError
 from kclient.wire.message import Request, Response
 from kclient.wire.schema import Field, Kind, Struct, default_struct, fields_of
 
+# What Kafka says where a request makes no sense and it has no better words.
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was "
+    "sent to an incompatible broker. See the broker logs for more details."
+)
 _SYNONYMS = {"partition": "partition_index", "group_ids": "group_id", "resource_type": "resource_type"}
 
 
@@ -66,6 +71,8 @@ def _name_item(item: Struct, value: object, error: BrokerError, version: int) ->
             break
     if "error_code" in item._names:
         item.error_code = error.code  # type: ignore[attr-defined]
+    if "error_message" in item._names:
+        item.error_message = error.message  # type: ignore[attr-defined]
 
 
 def _present(struct: Struct, version: int) -> Iterator[Field]:

@@ -76,7 +76,6 @@ class FetchSessions:
         self._sessions.move_to_end(known.session_id)
         for key, partition in _asked(request):
             known.wanted[key] = partition
-            known.told.pop(key, None)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
                 key = Key(topic.topic, topic.topic_id, index)

@@ -10,11 +10,17 @@ from kclient.errors import InvalidConfigError
 
 FROM_TOPIC, FROM_BROKER, FROM_DEFAULT = 1, 4, 5  # config sources, as DescribeConfigs numbers them
 _STRING, _INT, _LONG, _DOUBLE, _LIST = 2, 3, 5, 6, 7  # config types
-_INT_SETTINGS = {"index.interval.bytes", "max.message.bytes", "min.insync.replicas", "segment.bytes"}
+_INT_SETTINGS = {
+    "index.interval.bytes",
+    "max.message.bytes",
+    "min.insync.replicas",
+    "segment.bytes",
+    "segment.index.bytes",
+}
 _CHOICES = {
-    "cleanup.policy": {"compact", "delete"},
-    "compression.type": {"uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"},
-    "message.timestamp.type": {"CreateTime", "LogAppendTime"},
+    "cleanup.policy": ("compact", "delete"),
+    "compression.type": ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
 }
 # The least value that Kafka allows; what is not here may be 0.
 _LEAST = {
@@ -22,7 +28,7 @@ _LEAST = {
     "retention.ms": -1,
     "min.insync.replicas": 1,
     "segment.ms": 1,
-    "segment.bytes": 14,
+    "segment.bytes": 1048576,
 }
 
 
@@ -67,11 +73,12 @@ def check_topic_configs(configs: Mapping[str, str]) -> None:
 
 def _check_value(name: str, value: str) -> None:
     if name in _CHOICES:
-        words = value.split(",") if name == "cleanup.policy" else [value]
-        if not value or any(word.strip() not in _CHOICES[name] for word in words):
-            allowed = ", ".join(sorted(_CHOICES[name]))
+        words = [word.strip() for word in value.split(",") if word] if name == "cleanup.policy" else [value]
+        wrong = next((word for word in words if word not in _CHOICES[name]), None)
+        if wrong is not None:
+            allowed = ", ".join(_CHOICES[name])
             raise InvalidConfigError(
-                f"Invalid value {value} for configuration {name}: String must be one of: {allowed}"
+                f"Invalid value {wrong} for configuration {name}: String must be one of: {allowed}"
             )
         return
     number: Callable[[str], float] = float if config_type(name) == _DOUBLE else int
@@ -85,4 +92,8 @@ def _check_value(name: str, value: str) -> None:
     if found < _LEAST.get(name, 0):
         raise InvalidConfigError(
             f"Invalid value {value} for configuration {name}: Value must be at least {_LEAST.get(name, 0)}"
+        )
+    if config_type(name) == _DOUBLE and found > 1:
+        raise InvalidConfigError(
+            f"Invalid value {value} for configuration {name}: Value must be no more than 1"
         )

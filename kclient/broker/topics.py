@@ -28,6 +28,7 @@ from kclient.errors import (
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+_LONGEST_NAME = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FILE = "kclient-topics.json"
 
@@ -72,6 +73,24 @@ class TopicState:
     @property
     def internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
+
+
+def check_name(name: str) -> None:
+    """Raise Kafka's words for a name that no topic can have."""
+    if not name:
+        raise InvalidTopicError("Topic name is invalid: the empty string is not allowed")
+    if name in (".", ".."):
+        raise InvalidTopicError(f"Topic name is invalid: '{name}' is not allowed")
+    if len(name) > _LONGEST_NAME:
+        raise InvalidTopicError(
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length "
+            f"{_LONGEST_NAME}"
+        )
+    if not _LEGAL.fullmatch(name):
+        raise InvalidTopicError(
+            f"Topic name is invalid: '{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
 
 
 class TopicCatalogue:
@@ -120,10 +139,7 @@ class TopicCatalogue:
 
     def check_new(self, name: str, replicas: list[tuple[int, ...]]) -> None:
         """Raise what Kafka would answer to a topic that cannot be made."""
-        if name in (".", "..") or not _LEGAL.fullmatch(name):
-            raise InvalidTopicError(
-                f"Topic name is invalid: {name!r} must be 1 to 249 ASCII letters, digits, '.', '_' and '-'"
-            )
+        check_name(name)
         if name in self.by_name:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
         if not replicas:
@@ -134,11 +150,13 @@ class TopicCatalogue:
     ) -> TopicState:
         """Make a topic; `replicas` names the nodes of each partition, its leader first."""
         self.check_new(name, replicas)
-        topic = self._add(
-            name, uuid.UUID(int=self._random.getrandbits(128), version=4), replicas, configs or {}
-        )
+        topic = self._add(name, self.new_id(), replicas, configs or {})
         self._changed()
         return topic
+
+    def new_id(self) -> uuid.UUID:
+        """An id that no topic has had."""
+        return uuid.UUID(int=self._random.getrandbits(128), version=4)
 
     def grow(self, topic: TopicState, replicas: list[tuple[int, ...]]) -> None:
         """Add partitions."""

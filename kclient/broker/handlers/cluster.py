@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from kclient.broker.api import RequestContext, handles
+from kclient.broker.handlers.metadata import ALL_TOPIC_OPERATIONS
+from kclient.broker.topics import check_name
 from kclient.errors import (
     BrokerError,
     ElectionNotNeededError,
+    InvalidRequestError,
+    InvalidTopicError,
+    MismatchedEndpointTypeError,
     PreferredLeaderNotAvailableError,
     UnknownTopicOrPartitionError,
+    UnsupportedEndpointTypeError,
 )
 from kclient.wire.messages.metadata import (
     DescribeClusterRequest,
@@ -18,7 +24,8 @@ from kclient.wire.messages.metadata import (
 from kclient.wire.messages.replicas import ElectLeadersRequest, ElectLeadersResponse
 from kclient.wire.schema import NO_UUID
 
-_PREFERRED = 0
+_PREFERRED, _UNCLEAN = 0, 1
+_BROKERS, _CONTROLLERS = 1, 2
 Result = ElectLeadersResponse.ReplicaElectionResult
 DescribedTopic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 
@@ -27,6 +34,17 @@ DescribedTopic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponse
 async def describe_cluster(
     context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
+    if request.endpoint_type == _CONTROLLERS:
+        return _not_described(
+            MismatchedEndpointTypeError(
+                "The request was sent to an endpoint of type BROKER, "
+                "but we wanted an endpoint of type CONTROLLER"
+            )
+        )
+    if request.endpoint_type != _BROKERS:
+        return _not_described(
+            UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
+        )
     return DescribeClusterResponse(
         cluster_id=context.broker.cluster_id,
         controller_id=context.broker.controller_id,
@@ -43,17 +61,31 @@ async def describe_cluster(
     )
 
 
+def _not_described(error: BrokerError) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=error.code, error_message=error.message, cluster_id="", controller_id=-1, brokers=[]
+    )
+
+
 @handles(DescribeTopicPartitionsRequest)
 async def describe_topic_partitions(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        raise InvalidRequestError(f"DescribeTopicPartitions cursor partition must be valid: {cursor}")
     names = sorted({topic.name for topic in request.topics}) or sorted(context.broker.topics.by_name)
+    if cursor is not None and cursor.topic_name not in names:
+        raise InvalidRequestError(f"DescribeTopicPartitions cursor topic is not requested: {cursor}")
     start = (request.cursor.topic_name, request.cursor.partition_index) if request.cursor else ("", 0)
-    left = request.response_partition_limit
+    left = max(1, request.response_partition_limit)
     response = DescribeTopicPartitionsResponse(topics=[], next_cursor=None)
     for name in names:
         if name < start[0]:
             continue
+        if left <= 0:
+            response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=0)
+            break
         first = start[1] if name == start[0] else 0
         described, taken, following = _describe(context, name, first, left)
         response.topics.append(described)
@@ -70,10 +102,17 @@ def _describe(
     context: RequestContext, name: str, first: int, room: int
 ) -> tuple[DescribedTopic, int, int | None]:
     """A topic from a partition on, how many partitions were taken, and where to go on if not all were."""
-    described = DescribedTopic(name=name, topic_id=NO_UUID, is_internal=False, partitions=[])
+    described = DescribedTopic(
+        name=name,
+        topic_id=NO_UUID,
+        is_internal=False,
+        partitions=[],
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+    )
     try:
+        check_name(name)
         topic = context.broker.topics.topic(name)
-    except UnknownTopicOrPartitionError as error:
+    except (InvalidTopicError, UnknownTopicOrPartitionError) as error:
         described.error_code = error.code
         return described, 0, None
     described.topic_id = topic.topic_id
@@ -88,6 +127,8 @@ def _describe(
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=in_sync,
+                eligible_leader_replicas=[],
+                last_known_elr=[],
                 offline_replicas=[node for node in partition.replicas if node not in in_sync],
             )
         )
@@ -97,6 +138,8 @@ def _describe(
 
 @handles(ElectLeadersRequest)
 async def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        raise InvalidRequestError(f"Unknown election type {request.election_type}")
     if request.topic_partitions is None:
         wanted = [
             (topic.name, list(range(len(topic.partitions))))
@@ -119,11 +162,15 @@ async def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -
 
 
 def _elect(context: RequestContext, name: str, index: int, election_type: int) -> None:
+    if name not in context.broker.topics.by_name:
+        raise UnknownTopicOrPartitionError(f"No such topic as {name}")
+    if not 0 <= index < len(context.broker.topics.by_name[name].partitions):
+        raise UnknownTopicOrPartitionError(f"No such partition as {name}-{index}")
     partition = context.broker.topics.partition(name, index)
     alive = context.broker.in_sync(partition)
     chosen = partition.replicas[0] if election_type == _PREFERRED else next(iter(alive), -1)
     if partition.leader == chosen or (election_type != _PREFERRED and partition.leader >= 0):
-        raise ElectionNotNeededError
+        raise ElectionNotNeededError("Leader election not needed for topic partition.")
     if chosen not in alive:
         raise PreferredLeaderNotAvailableError
     partition.lead_by(chosen)

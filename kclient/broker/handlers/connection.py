@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from kclient.broker.api import APIS, RequestContext, handles
-from kclient.errors import IllegalSaslStateError
+from kclient.errors import IllegalSaslStateError, InvalidRequestError
+from kclient.wire.api import ApiKey
 from kclient.wire.messages.connection import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -13,13 +16,24 @@ from kclient.wire.messages.connection import (
     SaslHandshakeResponse,
 )
 
+_FIRST_NAMED = 3
+_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
 
 @handles(ApiVersionsRequest, "0-4")
-async def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:  # noqa: ARG001
+async def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.version >= _FIRST_NAMED and not (
+        _NAME.fullmatch(request.client_software_name) and _NAME.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=InvalidRequestError.code, api_keys=[])
     return ApiVersionsResponse(
         api_keys=[
             ApiVersionsResponse.ApiVersion(
-                api_key=key, min_version=api.versions.first, max_version=api.versions.last
+                api_key=key,
+                # Old librdkafka turns compression off where it does not see the first versions; so does Kafka
+                # tell of them, and refuses them.
+                min_version=0 if key == ApiKey.PRODUCE else api.versions.first,
+                max_version=api.versions.last,
             )
             for key, api in sorted(APIS.items())
         ]

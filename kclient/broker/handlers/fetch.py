@@ -11,14 +11,22 @@ from kclient.broker.api import RequestContext, handles
 from kclient.broker.fetch_sessions import Key, Sent, Session
 from kclient.broker.leadership import check_epoch, hint_of
 from kclient.broker.topics import PartitionState
-from kclient.errors import BrokerError, NotLeaderOrFollowerError
+from kclient.errors import (
+    BrokerError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 from kclient.wire.messages.fetch import FetchRequest, FetchResponse
 
 Topic = FetchResponse.FetchableTopicResponse
 Data = Topic.PartitionData
 _FIRST_WITH_DIVERGENCE = 12
 _FIRST_WITH_HINTS = 16
+_FIRST_BY_ID = 13
 _READ_COMMITTED = 1
+_UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 
 
 class Round(NamedTuple):
@@ -31,7 +39,10 @@ class Round(NamedTuple):
 
 @handles(FetchRequest)
 async def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse:
-    session = context.node.fetch_sessions.enter(request)
+    try:
+        session = context.node.fetch_sessions.enter(request)
+    except BrokerError as error:
+        return FetchResponse(error_code=error.code, responses=[])
     round_ = _read_all(context, request, session)
     if request.max_wait_ms > 0 and round_.size < request.min_bytes and not round_.failed:
         round_ = await _wait(context, request, session)
@@ -94,6 +105,8 @@ def _read_one(
     wanted: FetchRequest.FetchTopic.FetchPartition,
     room: int,
 ) -> Data:
+    if context.version >= _FIRST_BY_ID and not key.topic_id.int:
+        raise UnknownTopicIdError(about="a fetch that names no topic id")
     partition = context.broker.topics.partition(key.topic, key.partition, key.topic_id)
     _check_replica(context, partition)
     check_epoch(partition, wanted.current_leader_epoch)
@@ -136,6 +149,8 @@ def _diverged(
     """Whether the client has records that were lost: their epoch ended earlier here (KIP-320)."""
     if context.version < _FIRST_WITH_DIVERGENCE or wanted.last_fetched_epoch < 0:
         return False
+    if wanted.last_fetched_epoch > partition.leader_epoch:
+        raise OffsetOutOfRangeError(about=f"epoch {wanted.last_fetched_epoch}, which has not begun")
     epoch, end = partition.log.end_of_epoch(wanted.last_fetched_epoch)
     if epoch == wanted.last_fetched_epoch and end >= wanted.fetch_offset:
         return False
@@ -163,7 +178,7 @@ def _failure(context: RequestContext, key: Key, error: BrokerError) -> Data:
         partition_index=key.partition,
         error_code=error.code,
         high_watermark=-1,
-        aborted_transactions=None,
+        aborted_transactions=[] if isinstance(error, _UNKNOWN) else None,
         records=b"",
     )
     if isinstance(error, NotLeaderOrFollowerError) and context.version >= _FIRST_WITH_DIVERGENCE:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kclient.broker.api import RequestContext, handles
-from kclient.broker.topics import PartitionState, TopicState
+from kclient.broker.errors_to_answers import MALFORMED
+from kclient.broker.topics import PartitionState, TopicState, check_name
 from kclient.errors import (
     BrokerError,
     CoordinatorNotAvailableError,
-    InvalidTopicError,
+    InvalidRequestError,
     LeaderNotAvailableError,
     UnknownTopicOrPartitionError,
 )
@@ -18,7 +19,9 @@ from kclient.wire.messages.metadata import (
     MetadataResponse,
 )
 
+ALL_TOPIC_OPERATIONS = 3576  # a bit for each that an anonymous user has where there are no ACLs
 _FIRST_BATCHED_FIND = 4
+_KEY_TYPES = (0, 1, 2)  # groups, transactional ids, share groups
 
 
 @handles(MetadataRequest)
@@ -29,7 +32,12 @@ async def metadata(context: RequestContext, request: MetadataRequest) -> Metadat
     if everything:
         topics = [_topic(context, topic) for topic in broker.topics.by_name.values()]
     else:
-        topics = [_asked_topic(context, asked, request) for asked in request.topics or ()]
+        # Kafka answers once what is asked twice.
+        asked_topics = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
+        topics = [_asked_topic(context, asked, request) for asked in asked_topics.values()]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = ALL_TOPIC_OPERATIONS
     return MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
@@ -54,12 +62,12 @@ def _asked_topic(
         try:
             return _topic(context, broker.topics.topic(asked.name, asked.topic_id))
         except UnknownTopicOrPartitionError:
+            if asked.name is not None:
+                check_name(asked.name)
             wanted = request.allow_auto_topic_creation and broker.settings.flag("auto.create.topics.enable")
             if asked.name is None or not wanted:
                 raise
             return _topic(context, broker.create_topic(asked.name))
-    except InvalidTopicError as error:
-        return _failed(asked, error)
     except BrokerError as error:
         return _failed(asked, error)
 
@@ -101,7 +109,7 @@ async def find_coordinator(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     if context.version < _FIRST_BATCHED_FIND:
-        found = _coordinator(context, request.key)
+        found = _coordinator(context, request.key, request.key_type)
         return FindCoordinatorResponse(
             error_code=found.error_code,
             error_message=found.error_message,
@@ -110,21 +118,16 @@ async def find_coordinator(
             port=found.port,
         )
     return FindCoordinatorResponse(
-        coordinators=[_coordinator(context, key) for key in request.coordinator_keys]
+        coordinators=[_coordinator(context, key, request.key_type) for key in request.coordinator_keys]
     )
 
 
-def _coordinator(context: RequestContext, key: str) -> FindCoordinatorResponse.Coordinator:
+def _coordinator(context: RequestContext, key: str, key_type: int) -> FindCoordinatorResponse.Coordinator:
+    if key_type not in _KEY_TYPES:
+        return _nobody(key, InvalidRequestError(MALFORMED))
     node = context.broker.nodes.get(context.broker.coordinator_of(key))
     if node is None:
-        return FindCoordinatorResponse.Coordinator(
-            key=key,
-            node_id=-1,
-            host="",
-            port=-1,
-            error_code=CoordinatorNotAvailableError.code,
-            error_message="The coordinator is not available.",
-        )
+        return _nobody(key, CoordinatorNotAvailableError("The coordinator is not available."))
     listener = node.listeners[context.listener]
     return FindCoordinatorResponse.Coordinator(
         key=key,
@@ -132,5 +135,11 @@ def _coordinator(context: RequestContext, key: str) -> FindCoordinatorResponse.C
         host=listener.spec.host,
         port=listener.port,
         error_code=0,
-        error_message="",
+        error_message="NONE" if context.version < _FIRST_BATCHED_FIND else "",
+    )
+
+
+def _nobody(key: str, error: BrokerError) -> FindCoordinatorResponse.Coordinator:
+    return FindCoordinatorResponse.Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message
     )

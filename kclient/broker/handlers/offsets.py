@@ -5,7 +5,13 @@ from __future__ import annotations
 from kclient.broker.api import RequestContext, handles
 from kclient.broker.leadership import check_epoch, check_leader
 from kclient.broker.topics import PartitionState
-from kclient.errors import BrokerError, OffsetOutOfRangeError
+from kclient.errors import (
+    BrokerError,
+    InvalidRequestError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    UnsupportedVersionError,
+)
 from kclient.wire.messages.fetch import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -15,6 +21,9 @@ from kclient.wire.messages.fetch import (
 from kclient.wire.messages.topics import DeleteRecordsRequest, DeleteRecordsResponse
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL = -1, -2, -3, -4
+_FIRST_VERSION_OF_TIME = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
+_NEVER = 99
+_FIRST_WITH_EPOCHS = 4
 
 Offset = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse
 EpochEnd = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset
@@ -26,19 +35,29 @@ async def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> 
     topics = []
     for topic in request.topics:
         found = []
-        for wanted in topic.partitions:
+        asked = [wanted.partition_index for wanted in topic.partitions]
+        for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values():
             try:
+                if asked.count(wanted.partition_index) > 1:
+                    raise InvalidRequestError(about=f"partition {wanted.partition_index}, named twice")
                 partition = context.broker.topics.partition(topic.name, wanted.partition_index)
                 check_leader(context, partition)
                 check_epoch(partition, wanted.current_leader_epoch)
-                found.append(_offset(partition, wanted.timestamp))
+                _check_time(wanted.timestamp, context.version)
+                found.append(_offset(partition, wanted.timestamp, context.version))
             except BrokerError as error:
                 found.append(Offset(partition_index=wanted.partition_index, error_code=error.code))
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=found))
     return ListOffsetsResponse(topics=topics)
 
 
-def _offset(partition: PartitionState, timestamp: int) -> Offset:
+def _check_time(timestamp: int, version: int) -> None:
+    """Refuse the special times that came with later versions."""
+    if timestamp < 0 and version < _FIRST_VERSION_OF_TIME.get(timestamp, _NEVER):
+        raise UnsupportedVersionError(about=f"time {timestamp}")
+
+
+def _offset(partition: PartitionState, timestamp: int, version: int) -> Offset:
     log = partition.log
     answer = Offset(partition_index=partition.index)
     if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
@@ -51,6 +70,8 @@ def _offset(partition: PartitionState, timestamp: int) -> Offset:
         found = log.latest_timestamp_offset() if timestamp == _MAX_TIMESTAMP else log.offset_at(timestamp)
         if found is not None and timestamp >= _MAX_TIMESTAMP:
             answer.offset, answer.timestamp, answer.leader_epoch = found
+    if version < _FIRST_WITH_EPOCHS:
+        answer.leader_epoch = -1
     return answer
 
 
@@ -67,6 +88,9 @@ async def offset_for_leader_epoch(
                 check_leader(context, partition)
                 check_epoch(partition, wanted.current_leader_epoch)
                 epoch, end = partition.log.end_of_epoch(wanted.leader_epoch)
+                if wanted.leader_epoch == partition.leader_epoch:
+                    # The log knows an epoch by its first record; its leader knows it from the start.
+                    epoch, end = partition.leader_epoch, partition.log.end_offset
                 found.append(EpochEnd(partition=wanted.partition, leader_epoch=epoch, end_offset=end))
             except BrokerError as error:
                 found.append(EpochEnd(partition=wanted.partition, error_code=error.code))
@@ -85,6 +109,7 @@ async def delete_records(context: RequestContext, request: DeleteRecordsRequest)
             try:
                 partition = context.broker.topics.partition(topic.name, wanted.partition_index)
                 check_leader(context, partition)
+                _check_deletable(context, topic.name)
                 done.append(_delete(partition, wanted.offset))
             except BrokerError as error:
                 done.append(
@@ -92,6 +117,13 @@ async def delete_records(context: RequestContext, request: DeleteRecordsRequest)
                 )
         topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=done))
     return DeleteRecordsResponse(topics=topics)
+
+
+def _check_deletable(context: RequestContext, name: str) -> None:
+    topic = context.broker.topics.topic(name)
+    policy = topic.configs.get("cleanup.policy", context.broker.settings.topic_defaults()["cleanup.policy"])
+    if "delete" not in policy:
+        raise PolicyViolationError(about=f"topic {name}, which is compacted only")
 
 
 def _delete(partition: PartitionState, offset: int) -> Deleted:

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 from kclient.broker.api import RequestContext, handles
 from kclient.broker.leadership import check_leader, hint_of
+from kclient.broker.log.validate import RecordsRefusedError, TimestampsRefusedError
 from kclient.broker.topics import PartitionState
 from kclient.errors import (
     BrokerError,
+    CorruptMessageError,
+    InvalidRequestError,
     InvalidRequiredAcksError,
+    MessageTooLargeError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     ProtocolError,
     TransactionalIdAuthorizationFailedError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
 )
 from kclient.wire.messages.produce import ProduceRequest, ProduceResponse
 from kclient.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 Answer = ProduceResponse.TopicProduceResponse.PartitionProduceResponse
 _INVALID_OFFSET = -1
+_BEFORE_THE_LOG = (
+    CorruptMessageError,
+    MessageTooLargeError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 
 
 @handles(ProduceRequest)
 async def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
     if request.acks not in (-1, 0, 1):
-        raise InvalidRequiredAcksError
+        return _refuse_acks(request)
     if request.transactional_id is not None:
         raise TransactionalIdAuthorizationFailedError(_NO_TRANSACTIONS)
     responses = [
@@ -68,8 +80,14 @@ def _append(
         if context.version >= 10:
             answer.current_leader = leader
         return answer
-    except BrokerError as error:
+    except _BEFORE_THE_LOG as error:
         return _failed(data.index, error)
+    except BrokerError as error:
+        answer = _failed(data.index, error)
+        # Kafka tells where the log starts once it has come as far as the log.
+        if not (error.message or "").startswith("Produce requests"):
+            answer.log_start_offset = partition.log.start_offset
+        return answer
     partition.wake()
     return Answer(
         index=data.index,
@@ -81,22 +99,47 @@ def _append(
 
 def _check_in_sync(context: RequestContext, partition: PartitionState) -> None:
     topic = context.broker.topics.by_name[partition.topic]
-    needed = int(
+    configured = int(
         topic.configs.get("min.insync.replicas")
         or context.broker.settings.topic_defaults()["min.insync.replicas"]
     )
+    # As Kafka, which never asks for more than there are.
+    needed = min(configured, len(partition.replicas))
     if len(context.broker.in_sync(partition)) < needed:
         raise NotEnoughReplicasError(about=f"topic {partition.topic}, partition {partition.index}")
 
 
 def _failed(index: int, error: BrokerError) -> Answer:
-    return Answer(
-        index=index, error_code=error.code, base_offset=_INVALID_OFFSET, error_message=error.message or None
+    answer = Answer(index=index, error_code=error.code, base_offset=_INVALID_OFFSET)
+    if isinstance(error, RecordsRefusedError | TimestampsRefusedError):
+        # Kafka has a message only where it can name records.
+        answer.error_message = error.message
+        answer.record_errors = [
+            Answer.BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=reason)
+            for number, reason in error.record_errors
+        ]
+    return answer
+
+
+def _refuse_acks(request: ProduceRequest) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    _failed(data.index, InvalidRequiredAcksError()) for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
     )
 
 
 @handles(InitProducerIdRequest)
 async def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    if request.transactional_id == "":
+        return InitProducerIdResponse(error_code=InvalidRequestError.code, producer_id=-1, producer_epoch=-1)
     if request.transactional_id is not None:
         raise TransactionalIdAuthorizationFailedError(_NO_TRANSACTIONS)
     return InitProducerIdResponse(producer_id=context.broker.producer_ids.take(), producer_epoch=0)

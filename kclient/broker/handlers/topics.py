@@ -7,11 +7,14 @@ from kclient.broker.topic_settings import check_topic_configs, effective_configs
 from kclient.broker.topics import TopicState
 from kclient.errors import (
     BrokerError,
+    InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
     InvalidRequestError,
     InvalidTopicError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
 )
 from kclient.wire.messages.topics import (
     CreatePartitionsRequest,
@@ -29,14 +32,22 @@ Deleted = DeleteTopicsResponse.DeletableTopicResult
 Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
+def _repeated(names: list[str]) -> list[str]:
+    """The names that a request has more than once: Kafka answers them once, and does nothing about them."""
+    return sorted({name for name in names if names.count(name) > 1})
+
+
 @handles(CreateTopicsRequest)
 async def create_topics(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     names = [topic.name for topic in request.topics]
-    results = []
+    results = [
+        Created(name=name, error_code=InvalidRequestError.code, error_message="Duplicate topic name.")
+        for name in _repeated(names)
+    ]
     for asked in request.topics:
+        if names.count(asked.name) > 1:
+            continue
         try:
-            if names.count(asked.name) > 1:
-                raise InvalidRequestError("Duplicate topic name.")
             results.append(_create(context, asked, request.validate_only))
         except BrokerError as error:
             results.append(Created(name=asked.name, error_code=error.code, error_message=error.message))
@@ -47,11 +58,19 @@ def _create(
     context: RequestContext, asked: CreateTopicsRequest.CreatableTopic, validate_only: bool
 ) -> CreateTopicsResponse.CreatableTopicResult:
     broker = context.broker
+    null = [config.name for config in asked.configs if config.value is None]
+    if null:
+        raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(null)}")
     configs = {config.name: config.value or "" for config in asked.configs}
     replicas = _replicas(context, asked)
     broker.topics.check_new(asked.name, replicas)
     check_topic_configs(configs)
-    topic_id = NO_UUID if validate_only else broker.topics.create(asked.name, replicas, configs).topic_id
+    # Kafka picks an id even where it makes nothing.
+    topic_id = (
+        broker.topics.new_id()
+        if validate_only
+        else broker.topics.create(asked.name, replicas, configs).topic_id
+    )
     return Created(
         name=asked.name,
         topic_id=topic_id,
@@ -74,11 +93,14 @@ def _create(
 def _replicas(context: RequestContext, asked: CreateTopicsRequest.CreatableTopic) -> list[tuple[int, ...]]:
     broker = context.broker
     if asked.assignments:
-        if asked.num_partitions != -1 or asked.replication_factor != -1:
-            raise InvalidRequestError(
-                "Both numPartitions or replicationFactor and replicasAssignments were set. "
-                "Both cannot be used at the same time."
-            )
+        for value, what in (
+            (asked.replication_factor, "replication factor"),
+            (asked.num_partitions, "numPartitions"),
+        ):
+            if value != -1:
+                raise InvalidRequestError(
+                    f"A manual partition assignment was specified, but {what} was not set to -1."
+                )
         return _assigned(context, asked)
     partitions = asked.num_partitions
     if partitions == -1:
@@ -95,7 +117,8 @@ def _replicas(context: RequestContext, asked: CreateTopicsRequest.CreatableTopic
     if factor > len(broker.running()):
         raise InvalidReplicationFactorError(
             f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} "
-            f"cannot be reached because only {len(broker.running())} broker(s) are registered."
+            f"cannot be reached because only {len(broker.running())} broker(s) are registered or "
+            "some brokers have all their log directories cordoned."
         )
     return broker.place(partitions, factor)
 
@@ -103,16 +126,19 @@ def _replicas(context: RequestContext, asked: CreateTopicsRequest.CreatableTopic
 def _assigned(context: RequestContext, asked: CreateTopicsRequest.CreatableTopic) -> list[tuple[int, ...]]:
     by_index = {item.partition_index: tuple(item.broker_ids) for item in asked.assignments}
     if sorted(by_index) != list(range(len(asked.assignments))):
-        raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence.")
+        raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
     for index in sorted(by_index):
         _check_assignment(context, by_index[index])
     return [by_index[index] for index in sorted(by_index)]
 
 
 def _check_assignment(context: RequestContext, nodes: tuple[int, ...]) -> None:
-    if not nodes or len(set(nodes)) != len(nodes):
+    if not nodes:
+        raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
+    twice = next((node for node in nodes if nodes.count(node) > 1), None)
+    if twice is not None:
         raise InvalidReplicaAssignmentError(
-            f"The manual partition assignment includes duplicates or is empty: {nodes}"
+            f"The manual partition assignment includes the broker {twice} more than once."
         )
     unknown = [node for node in nodes if node not in context.broker.nodes]
     if unknown:
@@ -128,27 +154,56 @@ async def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -
         asked = request.topics
     else:
         asked = [state(name=name, topic_id=NO_UUID) for name in request.topic_names]
-    responses = []
+    names = [one.name for one in asked if one.name is not None]
+    responses = [
+        _not_deleted(state(name=name, topic_id=NO_UUID), InvalidRequestError("Duplicate topic name."))
+        for name in _repeated(names)
+    ]
     for one in asked:
+        if one.name is not None and names.count(one.name) > 1:
+            continue
         try:
-            topic = context.broker.topics.topic(one.name, one.topic_id)
+            topic = _deletable(context, one)
             context.broker.topics.delete(topic)
             responses.append(Deleted(name=topic.name, topic_id=topic.topic_id))
         except BrokerError as error:
-            responses.append(
-                Deleted(
-                    name=one.name, topic_id=one.topic_id, error_code=error.code, error_message=error.message
-                )
-            )
+            responses.append(_not_deleted(one, error))
     return DeleteTopicsResponse(responses=responses)
+
+
+def _deletable(context: RequestContext, asked: DeleteTopicsRequest.DeleteTopicState) -> TopicState:
+    topics = context.broker.topics
+    if asked.topic_id.int and asked.name is not None:
+        raise InvalidRequestError("You may not specify both topic name and topic id.")
+    if asked.topic_id.int:
+        if asked.topic_id not in topics.by_id:
+            raise UnknownTopicIdError("This server does not host this topic ID.")
+        return topics.by_id[asked.topic_id]
+    if asked.name is None:
+        raise InvalidRequestError("Neither topic name nor id were specified.")
+    if asked.name not in topics.by_name:
+        raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+    return topics.by_name[asked.name]
+
+
+def _not_deleted(asked: DeleteTopicsRequest.DeleteTopicState, error: BrokerError) -> Deleted:
+    return Deleted(
+        name=asked.name, topic_id=asked.topic_id, error_code=error.code, error_message=error.message
+    )
 
 
 @handles(CreatePartitionsRequest)
 async def create_partitions(
     context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    results = []
+    names = [asked.name for asked in request.topics]
+    results = [
+        Grown(name=name, error_code=InvalidRequestError.code, error_message="Duplicate topic name.")
+        for name in _repeated(names)
+    ]
     for asked in request.topics:
+        if names.count(asked.name) > 1:
+            continue
         try:
             topic = context.broker.topics.topic(asked.name)
             added = _growth(context, topic, asked)
