@@ -48,6 +48,14 @@ async def test_a_follower_that_restarts_gets_its_assignment_without_a_rebalance(
         assert (await groups.sync(again.member_id, 1, instance="b")).assignment == b"b"
 
 
+async def test_the_session_of_the_former_incarnation_ends_with_it() -> None:
+    async with Groups() as groups:
+        leader, _ = await two_static(groups)
+        again = await groups.join(instance="b")
+        await groups.stay_alive([leader, again.member_id], 1, 11)
+        assert groups.state == "Stable"
+
+
 async def test_a_leader_that_restarts_is_told_not_to_assign() -> None:
     async with Groups() as groups:
         await two_static(groups)
