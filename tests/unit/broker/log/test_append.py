@@ -206,6 +206,7 @@ def test_a_full_disk_is_a_storage_error_and_leaves_the_log_usable(
         log.append(GOOD, leader_epoch=0)
     monkeypatch.undo()
     assert log.end_offset == 2
+    assert (tmp_path / "topic-0" / f"{0:020}.log").stat().st_size == len(GOOD)
     assert log.append(GOOD, leader_epoch=0).base_offset == 2
     log.close()
     assert len(contents(open_log(tmp_path / "topic-0"))) == 4

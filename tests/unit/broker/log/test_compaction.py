@@ -143,7 +143,7 @@ def test_a_batch_that_holds_its_producers_last_sequence_stays_without_records(lo
     assert [(one.base_sequence, one.record_count, one.max_timestamp) for one in kept] == [(1, 0, NOW)]
 
 
-def test_the_last_offset_of_what_was_cleaned_stays_known(log: PartitionLog) -> None:
+def test_a_key_whose_tombstone_went_is_gone(log: PartitionLog) -> None:
     put(log, (b"a", b"1"))
     put(log, (b"a", None))
     log.roll()
@@ -151,8 +151,22 @@ def test_the_last_offset_of_what_was_cleaned_stays_known(log: PartitionLog) -> N
     put(log, (b"b", b"1"))
     log.roll()
     log.compact(NOW + 2 * DAY)
-    assert log.segments[0].next_offset == log.active.base_offset
     assert contents(log) == [(2, b"b", b"1")]
+
+
+def test_records_without_a_key_go_but_the_last_offset_of_what_was_cleaned_stays_known(
+    log: PartitionLog,
+) -> None:
+    log.config = LogConfig(cleanup_policy=frozenset({"delete"}))
+    log.append(keyed([(b"a", b"1")]), leader_epoch=0)
+    log.append(keyed([(None, b"2")]), leader_epoch=0)
+    log.append(keyed([(None, b"3")]), leader_epoch=0)
+    log.roll()
+    log.config = LogConfig(cleanup_policy=COMPACT, min_cleanable_dirty_ratio=0.0)
+    log.compact(NOW)
+    assert contents(log) == [(0, b"a", b"1")]
+    assert [one.base_offset for one in batches(log)] == [0, 2]
+    assert log.segments[0].next_offset == log.active.base_offset == 3
 
 
 def test_markers_stay_and_open_transactions_are_not_cleaned(log: PartitionLog) -> None:

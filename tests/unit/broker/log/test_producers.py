@@ -100,6 +100,17 @@ def test_producers_are_known_after_opening_again(tmp_path: Path, clean: bool) ->
     assert send(again, 12).base_offset == 12
 
 
+def test_a_snapshot_that_is_damaged_is_passed_over(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "topic-0", segment_bytes=400)
+    for number in range(12):
+        send(log, number)
+    log.close()
+    for path in (tmp_path / "topic-0").glob("*.snapshot"):
+        path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+    again = PartitionLog.open(tmp_path / "topic-0", log.config, SetClock(), clean=True)
+    assert again.active_producers() == [ActiveProducer(9, 0, 11, NOW, -1, -1)]
+
+
 def test_producers_that_have_been_silent_long_enough_are_forgotten() -> None:
     log = open_log(producer_expiration_ms=1000, retention_ms=-1)
     send(log, 0)

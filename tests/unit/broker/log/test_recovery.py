@@ -103,6 +103,8 @@ def test_what_follows_a_torn_older_segment_goes_with_it(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     again = open_log(tmp_path / "topic-0", segment_bytes=500)
     assert again.end_offset == middle.next_offset - 1
+    names = sorted(path.name for path in (tmp_path / "topic-0").glob("*.log"))
+    assert names == [f"{segment.base_offset:020}.log" for segment in again.segments]
     assert [offset for offset, _, _ in contents(again)] == list(range(again.end_offset))
 
 

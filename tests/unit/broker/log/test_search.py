@@ -106,6 +106,17 @@ def test_epochs_follow_the_start_and_the_end_of_the_log() -> None:
     assert log.epochs.latest == -1
 
 
+def test_times_follow_the_end_of_the_log() -> None:
+    log = open_log(index_interval_bytes=0)
+    for number in range(10):
+        log.append(timed(NOW + number), leader_epoch=0)
+    log.truncate(4)
+    assert log.max_timestamp == NOW + 3
+    assert log.latest_timestamp_offset() == (3, NOW + 3, 0)
+    log.append(timed(NOW + 2), leader_epoch=0)
+    assert log.offset_at(NOW + 4) is None
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_searches_work_after_opening_again(tmp_path: Path, clean: bool) -> None:
     log = open_log(tmp_path / "topic-0", segment_bytes=300, index_interval_bytes=0)
