@@ -36,7 +36,6 @@ class Pipe:
         self._name = name
         self._queue: deque[tuple[float, bytes | Callable[[], None]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._last_arrival = 0.0
         self._line_free = 0.0
         self._reading = True
         self._held = False
@@ -64,8 +63,8 @@ class Pipe:
             if conditions.bandwidth is not None:
                 self._line_free = max(leaves, self._line_free) + len(item) / conditions.bandwidth
                 leaves = self._line_free
-        self._last_arrival = max(self._last_arrival, leaves + conditions.delay(network.random))
-        self._queue.append((self._last_arrival, item))
+        # What is drawn to be faster than what went before arrives together with it, as in TCP.
+        self._queue.append((leaves + conditions.delay(network.random), item))
         self._arm()
 
     def send_end(self) -> None:

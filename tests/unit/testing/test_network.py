@@ -202,8 +202,7 @@ async def test_giving_up_at_any_moment_of_connecting_leaves_nothing(loop: Virtua
     loop.network.latency = (1, 1)
     loop.network.listen(SERVER, Recorder)
     dialling = loop.create_task(loop.create_connection(Recorder, *SERVER))
-    await asyncio.sleep(moment)
-    dialling.cancel()
+    loop.call_later(moment, dialling.cancel)
     with pytest.raises(asyncio.CancelledError):
         await dialling
     await asyncio.sleep(5)
@@ -252,9 +251,8 @@ async def test_hosts_have_paths_and_ports_of_their_own(loop: VirtualLoop) -> Non
         assert await inner_reader.read() == b""
 
     with network.host("store"):
-        store = await asyncio.start_server(lambda _, writer: writer.close(), port=1)
-    with network.host("front"):
-        front = await asyncio.start_server(serve, "0.0.0.0", 80)
+        store = await asyncio.start_server(lambda _, writer: writer.close(), "0.0.0.0", 1)
+    front = await asyncio.start_server(serve, "front", 80)  # by its name, from another host
     network.partition("app", "store")
     with network.host("app"):
         with pytest.raises(ConnectionRefusedError):

@@ -11,7 +11,7 @@ import pytest
 
 from kclient.testing import DeadlockError, EndlessLoopError, LeftoverError, Simulation, simulate, until
 from kclient.testing.simulation import SEED_VARIABLE
-from tests.unit.testing.ends import Recorder
+from tests.unit.testing.ends import Recorder, pair
 
 
 def test_the_result_comes_back_and_an_hour_takes_no_time() -> None:
@@ -122,7 +122,8 @@ def test_an_exception_that_reached_nobody_is_found() -> None:
         raise ValueError("unseen")
 
     async def main(sim: Simulation) -> None:
-        sim.loop.create_task(fails())
+        cycle: list[object] = [sim.loop.create_task(fails())]
+        cycle.append(cycle)
         await asyncio.sleep(1)
 
     with pytest.raises(LeftoverError, match=r"never retrieved: ValueError\('unseen'\)"):
@@ -147,11 +148,11 @@ def test_a_deadlock_and_an_endless_loop_end_the_simulation_with_a_report() -> No
 
 def test_a_task_that_refuses_to_end_does_not_hide_what_went_wrong() -> None:
     async def stubborn() -> None:
-        while True:
-            try:
-                await asyncio.sleep(1)
-            except asyncio.CancelledError:
-                continue
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            while True:  # noqa: ASYNC110
+                await asyncio.sleep(0)
 
     async def main(sim: Simulation) -> None:
         stubborn_task = sim.loop.create_task(stubborn())
@@ -186,3 +187,18 @@ def test_until_waits_for_a_condition_and_gives_up_in_time() -> None:
         return sim.loop.time()
 
     assert simulate(main) == pytest.approx(25.1, abs=0.2)
+
+
+def test_the_trace_knows_every_byte_and_every_moment() -> None:
+    def traced(data: bytes, wait: float) -> str:
+        async def main(sim: Simulation) -> str:
+            client, _ = await pair(sim.network)
+            client.transport.write(data)
+            client.transport.close()
+            await asyncio.sleep(wait)
+            return sim.trace.digest()
+
+        return simulate(main)
+
+    assert traced(b"one", 1) == traced(b"one", 1)
+    assert len({traced(b"one", 1), traced(b"two", 1), traced(b"one", 2)}) == 3
