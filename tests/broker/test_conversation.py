@@ -73,7 +73,7 @@ async def hold_with_embedded() -> list[Exchange]:
 
 @pytest.mark.skipif(
     os.environ.get("KCLIENT_CONVERSATION") != "1",
-    reason="compares timing-dependent answers: it failed once on a machine under load; KCLIENT_CONVERSATION=1 runs it",
+    reason="failed once on a loaded machine; KCLIENT_CONVERSATION=1 runs it",
 )
 def test_a_conversation_with_the_embedded_broker_is_one_with_kafka(kafka_cluster: StartCluster) -> None:
     ours = asyncio.run(hold_with_embedded())
