@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import quote_plus
 
+import kclient
+
+# A checkout may be in a directory of the same name: only what is in the package counts.
+_PACKAGE = kclient.__path__[0]
+
 
 def forms(secret: str, user: str = "alice") -> list[str]:
     """A secret as it is, quoted, and in base64 after various beginnings."""
@@ -44,7 +49,7 @@ def told(error: BaseException) -> str:
     frames = [
         f"{name} = {_shown(value)}"
         for frame, _ in traceback.walk_tb(error.__traceback__)
-        if "/kclient/" in frame.f_code.co_filename
+        if frame.f_code.co_filename.startswith(_PACKAGE)
         for name, value in frame.f_locals.items()
     ]
     context = error.__cause__ or error.__context__
