@@ -60,7 +60,7 @@ class Walk:
         counted = np.minimum(steps, _MOST_STEPS)
         most = int(counted.max())
         left = len(steps) - np.cumsum(np.bincount(counted, minlength=_MOST_STEPS + 1))
-        rounds = min(most, _MOST_STEPS - 1, max(_FEW_STEPS, int(np.count_nonzero(left >= _FEW_KEYS))))
+        rounds = min(most, max(_FEW_STEPS, int(np.count_nonzero(left >= _FEW_KEYS))))
         order: NDArray[np.intp] | slice = slice(None)
         if left[most - 1] != len(steps):
             # A stable sort of bytes is a radix sort.
