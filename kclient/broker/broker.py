@@ -18,18 +18,21 @@ from random import Random
 from typing import Self
 
 from kclient.broker import handlers
+from kclient.broker.data_directory import DataDirectory, Memory, Storage
 from kclient.broker.faults import Faults
 from kclient.broker.group_store import OffsetsTopicStore
 from kclient.broker.groups.coordinator import GroupConfig, GroupCoordinator
 from kclient.broker.groups.modern import Surroundings
 from kclient.broker.groups.modern_service import ConsumerGroups
 from kclient.broker.groups.offsets_topic import partition_for
+from kclient.broker.log.config import LogConfig
 from kclient.broker.node import Node
 from kclient.broker.producer_ids import ProducerIds
 from kclient.broker.security.listeners import ListenerSpec
 from kclient.broker.security.users import UserStore
 from kclient.broker.settings import BrokerSettings
 from kclient.broker.topics import OFFSETS_TOPIC, PartitionState, TopicCatalogue, TopicState
+from kclient.broker.upkeep import Upkeep
 from kclient.clock import Clock, SystemClock
 from kclient.errors import ConfigurationError
 
@@ -71,13 +74,20 @@ class Broker:
             if port:
                 own[0] = replace(own[0], port=port + number - 1)
             self.nodes[number] = Node(self, number, own, racks[number - 1] if racks else None)
-        self.producer_ids = ProducerIds(self._data)
-        self.topics = TopicCatalogue(self._data, self.clock, self.random, self.settings.topic_defaults())
+        defaults = self.settings.topic_defaults()
+        sync = LogConfig.from_topic_config(defaults).syncs
+        self.storage: Storage = Memory() if self._data is None else DataDirectory(self._data, sync=sync)
+        self.producer_ids = ProducerIds(self._data, sync=sync)
+        self.topics = TopicCatalogue(self.storage, self.clock, self.random, defaults)
         self._coordinators: dict[str, int] = {}
-        self._housekeeping: asyncio.Task[None] | None = None
+        self._upkeep = Upkeep(self)
 
     def __repr__(self) -> str:
         return f"<Broker of {len(self.nodes)} nodes {self.where}, {len(self.topics.by_name)} topics>"
+
+    @property
+    def on_disk(self) -> bool:
+        return self._data is not None
 
     @property
     def where(self) -> str:
@@ -103,18 +113,15 @@ class Broker:
         return ",".join(found)
 
     async def start(self) -> None:
-        if self._data is not None:
-            self._data.mkdir(parents=True, exist_ok=True)
         self.topics.load(list(self.nodes))
+        self.cluster_id = self.storage.identify(self.cluster_id)
         self._start_groups()
         for node in self.nodes.values():
             for listener in node.listeners.values():
                 self.users.seed(listener.spec)
         for node in self.nodes.values():
             await node.start()
-        self._housekeeping = asyncio.get_running_loop().create_task(
-            self._keep_house(), name="broker housekeeping"
-        )
+        self._upkeep.start()
 
     def _start_groups(self) -> None:
         """Take up the groups of an earlier run, and the offsets they committed."""
@@ -128,9 +135,7 @@ class Broker:
         self.topics.on_change += [self.groups.topics_changed, self.consumer_groups.topics_changed]
 
     async def stop(self) -> None:
-        if self._housekeeping is not None:
-            self._housekeeping.cancel()
-            await asyncio.wait([self._housekeeping])
+        await self._upkeep.stop()
         for node in self.nodes.values():
             await node.stop()
         self.groups.close()
@@ -159,6 +164,7 @@ class Broker:
         for partition in self._partitions():
             if partition.leader == node_id:
                 partition.lead_by(next((node for node in partition.replicas if self.is_running(node)), -1))
+        self.topics.save()
 
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node, on the ports it had."""
@@ -166,6 +172,7 @@ class Broker:
         for partition in self._partitions():
             if partition.leader == -1 and node_id in partition.replicas:
                 partition.lead_by(node_id)
+        self.topics.save()
 
     def is_running(self, node_id: int) -> bool:
         return self.nodes[node_id].running
@@ -176,6 +183,7 @@ class Broker:
         if node_id not in state.replicas:
             state.replicas = (*state.replicas[:-1], node_id)
         state.lead_by(node_id)
+        self.topics.save()
 
     def in_sync(self, partition: PartitionState) -> list[int]:
         """The replicas that are up: logs are shared, so whoever is up has everything."""
@@ -232,16 +240,6 @@ class Broker:
 
     def _partitions(self) -> list[PartitionState]:
         return [partition for topic in self.topics.by_name.values() for partition in topic.partitions]
-
-    async def _keep_house(self) -> None:
-        """Retention, compaction and expiry, at Kafka's interval."""
-        while True:
-            await asyncio.sleep(self.settings.number("log.retention.check.interval.ms") / 1000)
-            now = int(self.clock.wall() * 1000)
-            for partition in self._partitions():
-                partition.log.enforce_retention(now)
-                partition.log.compact(now)
-            self.groups.expire_offsets()
 
 
 def _cluster_id(random: Random) -> str:

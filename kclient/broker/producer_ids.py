@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kclient.broker.log.storage import write_file
+
 _BLOCK = 1000
 
 
 class ProducerIds:
     """Ids in blocks, as Kafka's controller: a restart skips the rest of a block instead of repeating it."""
 
-    def __init__(self, data: Path | None) -> None:
+    def __init__(self, data: Path | None, *, sync: bool) -> None:
+        self._sync = sync
         self._file = None if data is None else data / "kclient-producer-ids"
         self._next = 0
         self._reserved = 0
@@ -25,5 +28,5 @@ class ProducerIds:
         if self._file is not None:
             if self._file.exists():
                 self._next = max(self._next, int(self._file.read_text()))
-            self._file.write_text(str(self._next + _BLOCK))
+            write_file(self._file, str(self._next + _BLOCK).encode(), sync=self._sync)
         self._reserved = self._next + _BLOCK

@@ -24,11 +24,14 @@ _CHOICES = {
 }
 # The least value that Kafka allows; what is not here may be 0.
 _LEAST = {
+    "flush.messages": 1,
+    "max.compaction.lag.ms": 1,
     "retention.bytes": -1,
     "retention.ms": -1,
     "min.insync.replicas": 1,
     "segment.ms": 1,
     "segment.bytes": 1048576,
+    "segment.index.bytes": 4,
 }
 
 

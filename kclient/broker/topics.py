@@ -1,22 +1,21 @@
 """The topics of an embedded cluster: who leads what, their settings, their logs.
 
 All nodes run in one process and share these objects, so a replica is a claim and not a copy: moving a
-leader is changing a number. Topic names, ids and settings are kept in one JSON file next to the partitions'
-directories.
+leader is changing a number and beginning an epoch. What outlives a run is in `data_directory`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
+from kclient.broker.data_directory import Storage
 from kclient.broker.log.partition_log import LogConfig, PartitionLog
+from kclient.broker.topic_file import SavedTopic
 from kclient.clock import Clock
 from kclient.errors import (
     InvalidPartitionsError,
@@ -25,25 +24,28 @@ from kclient.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from kclient.types import TopicPartition
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 _LONGEST_NAME = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_FILE = "kclient-topics.json"
 
 
 class PartitionState:
     """One partition. `waiting` are fetches that wait for more records."""
 
-    def __init__(self, topic: str, index: int, replicas: tuple[int, ...], log: PartitionLog) -> None:
+    def __init__(
+        self, topic: str, index: int, replicas: tuple[int, ...], log: PartitionLog, leader_epoch: int = 0
+    ) -> None:
         self.topic = topic
         self.index = index
         self.replicas = replicas
         self.leader = replicas[0]
-        self.leader_epoch = 0
+        self.leader_epoch = leader_epoch
         self.log = log
         self.waiting: set[asyncio.Event] = set()
+        log.begin_epoch(leader_epoch)
 
     def __repr__(self) -> str:
         return f"<PartitionState {self.topic}-{self.index} led by {self.leader}, epoch {self.leader_epoch}>"
@@ -53,6 +55,7 @@ class PartitionState:
         if node_id != self.leader:
             self.leader = node_id
             self.leader_epoch += 1
+            self.log.begin_epoch(self.leader_epoch)
         self.wake()
 
     def wake(self) -> None:
@@ -73,6 +76,12 @@ class TopicState:
     @property
     def internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
+
+    def saved(self) -> SavedTopic:
+        """What is kept of it apart from its logs."""
+        replicas = [partition.replicas for partition in self.partitions]
+        epochs = [partition.leader_epoch for partition in self.partitions]
+        return SavedTopic(self.name, self.topic_id, replicas, epochs, self.configs)
 
 
 def check_name(name: str) -> None:
@@ -96,26 +105,24 @@ def check_name(name: str) -> None:
 class TopicCatalogue:
     """Every topic of the cluster; created, grown, deleted, found by name or id."""
 
-    def __init__(self, data: Path | None, clock: Clock, random: Random, defaults: Mapping[str, str]) -> None:
+    def __init__(self, storage: Storage, clock: Clock, random: Random, defaults: Mapping[str, str]) -> None:
         self.by_name: dict[str, TopicState] = {}
         self.by_id: dict[uuid.UUID, TopicState] = {}
         self.on_change: list[Callable[[], None]] = []
-        self._data = data
+        self._storage = storage
         self._clock = clock
         self._random = random
         self._defaults = defaults
 
     def load(self, nodes: list[int]) -> None:
-        """Open what an earlier run left in the data directory."""
-        if self._data is None or not (self._data / _FILE).exists():
-            return
-        for saved in json.loads((self._data / _FILE).read_text()):
-            topic_id = uuid.UUID(saved["id"])
-            alive = [
-                tuple(node for node in replicas if node in nodes) or (nodes[0],)
-                for replicas in saved["replicas"]
-            ]
-            self._add(saved["name"], topic_id, alive, saved["configs"])
+        """Open what an earlier run left; every partition begins an epoch, as after any loss of its leader."""
+        for saved in self._storage.load():
+            topic = self._add(saved._replace(replicas=[], epochs=[]))
+            for replicas, epoch in zip(saved.replicas, saved.epochs, strict=True):
+                alive = tuple(node for node in replicas if node in nodes) or (nodes[0],)
+                self._add_partition(topic, alive, epoch + 1)
+        if self.by_name:
+            self.save()
 
     def topic(self, name: str | None, topic_id: uuid.UUID | None = None) -> TopicState:
         """A topic by its id, or else by its name."""
@@ -150,7 +157,11 @@ class TopicCatalogue:
     ) -> TopicState:
         """Make a topic; `replicas` names the nodes of each partition, its leader first."""
         self.check_new(name, replicas)
-        topic = self._add(name, self.new_id(), replicas, configs or {})
+        saved = SavedTopic(name, self.new_id(), list(replicas), [0] * len(replicas), dict(configs or {}))
+        self._log_config(saved.configs)
+        # Saved before there are directories: a crash in between is made good by `load`, which makes them.
+        self._storage.save([*self._saved(), saved])
+        topic = self._add(saved)
         self._changed()
         return topic
 
@@ -162,64 +173,68 @@ class TopicCatalogue:
         """Add partitions."""
         for nodes in replicas:
             self._add_partition(topic, nodes)
+        self.save()
         self._changed()
 
     def configure(self, topic: TopicState, configs: Mapping[str, str]) -> None:
         """Replace a topic's own settings."""
+        config = self._log_config(configs)
         topic.configs = dict(configs)
         for partition in topic.partitions:
-            partition.log.config = self._log_config(topic)
+            partition.log.config = config
+        self.save()
         self._changed()
 
     def delete(self, topic: TopicState) -> None:
         del self.by_name[topic.name]
         del self.by_id[topic.topic_id]
+        # What a crash from here on leaves of its directories is removed by the next run.
+        self.save()
         for partition in topic.partitions:
             partition.log.delete()
             partition.wake()
         self._changed()
 
-    def close(self) -> None:
-        for topic in self.by_name.values():
-            for partition in topic.partitions:
-                partition.log.close()
+    def save(self) -> None:
+        """Keep what is known of topics; to be called after leaders or replicas were changed."""
+        self._storage.save(self._saved())
 
-    def _add(
-        self, name: str, topic_id: uuid.UUID, replicas: list[tuple[int, ...]], configs: Mapping[str, str]
-    ) -> TopicState:
-        topic = TopicState(name, topic_id, [], dict(configs))
-        for nodes in replicas:
-            self._add_partition(topic, nodes)
-        self.by_name[name] = topic
-        self.by_id[topic_id] = topic
+    def logs(self) -> dict[TopicPartition, PartitionLog]:
+        """Every log."""
+        return {
+            TopicPartition(topic.name, partition.index): partition.log
+            for topic in self.by_name.values()
+            for partition in topic.partitions
+        }
+
+    def close(self) -> None:
+        logs = self.logs()
+        for log in logs.values():
+            log.close()
+        self._storage.close(logs)
+
+    def _saved(self) -> list[SavedTopic]:
+        return [topic.saved() for topic in self.by_name.values()]
+
+    def _add(self, saved: SavedTopic) -> TopicState:
+        topic = TopicState(saved.name, saved.topic_id, [], saved.configs)
+        for nodes, epoch in zip(saved.replicas, saved.epochs, strict=True):
+            self._add_partition(topic, nodes, epoch)
+        self.by_name[topic.name] = topic
+        self.by_id[topic.topic_id] = topic
         return topic
 
-    def _add_partition(self, topic: TopicState, replicas: tuple[int, ...]) -> None:
+    def _add_partition(self, topic: TopicState, replicas: tuple[int, ...], epoch: int = 0) -> None:
         index = len(topic.partitions)
-        directory = None if self._data is None else self._data / f"{topic.name}-{index}"
-        log = PartitionLog.open(directory, self._log_config(topic), self._clock)
-        topic.partitions.append(PartitionState(topic.name, index, tuple(replicas), log))
+        where = TopicPartition(topic.name, index)
+        log = self._storage.open_log(where, topic.topic_id, self._log_config(topic.configs), self._clock)
+        # An epoch that the log has begun but the list of topics does not know was begun before a crash.
+        epoch = max(epoch, log.epochs.latest + 1)
+        topic.partitions.append(PartitionState(topic.name, index, tuple(replicas), log, epoch))
 
-    def _log_config(self, topic: TopicState) -> LogConfig:
-        return LogConfig.from_topic_config({**self._defaults, **topic.configs})
+    def _log_config(self, configs: Mapping[str, str]) -> LogConfig:
+        return LogConfig.from_topic_config({**self._defaults, **configs})
 
     def _changed(self) -> None:
-        if self._data is not None:
-            self._save(self._data / _FILE)
         for callback in self.on_change:
             callback()
-
-    def _save(self, path: Path) -> None:
-        """Written beside and renamed, so that a crash leaves the old file or the new one."""
-        saved = [
-            {
-                "name": topic.name,
-                "id": str(topic.topic_id),
-                "replicas": [partition.replicas for partition in topic.partitions],
-                "configs": topic.configs,
-            }
-            for topic in self.by_name.values()
-        ]
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(saved, indent=1))
-        fresh.replace(path)

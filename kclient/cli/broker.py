@@ -11,6 +11,11 @@ from kclient.broker import Broker
 from kclient.errors import ConfigurationError
 
 NOTICE = "This broker is for development and tests, not for production."
+FSYNC = {
+    "always": {"log.flush.interval.messages": "1"},
+    "interval": {"log.flush.interval.ms": "1000"},
+    "never": {},
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=1, help="nodes, on consecutive ports (default: 1)")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="where to keep records; without it they are in memory"
+    )
+    parser.add_argument(
+        "--fsync",
+        choices=list(FSYNC),
+        default="never",
+        help="when records are forced to the disk: always (before they are acknowledged), interval (within a "
+        "second) or never (the operating system decides: a killed broker loses nothing, a power cut may take "
+        "the last seconds); default: %(default)s, as Kafka",
     )
     parser.add_argument(
         "--config",
@@ -35,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         host=options.host,
         port=options.port,
         data=options.data,
-        config=dict(_setting(text) for text in options.config),
+        config=FSYNC[options.fsync] | dict(_setting(text) for text in options.config),
     )
     asyncio.run(_serve(broker))
     return 0

@@ -18,7 +18,7 @@ SETTINGS = {"offsets.topic.num.partitions": "3"}  # as `tools.kafka` sets it
 
 UNHONOURED = (
     r"(?:compression\.\w+\.level|\w+\.replication\.throttled\.replicas|local\.retention\.\w+|remote\..*"
-    r"|preallocate|segment\.jitter\.ms|unclean\.leader\.election\.enable|flush\.ms|file\.delete\.delay\.ms)"
+    r"|preallocate|segment\.jitter\.ms|unclean\.leader\.election\.enable|file\.delete\.delay\.ms)"
 )
 MIN_IN_SYNC = r".*\.configs\[min\.insync\.replicas\]\.config_source"
 

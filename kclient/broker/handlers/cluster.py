@@ -158,6 +158,7 @@ async def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -
                 outcome.error_code, outcome.error_message = error.code, error.message or None
             result.partition_result.append(outcome)
         results.append(result)
+    context.broker.topics.save()
     return ElectLeadersResponse(replica_election_results=results)
 
 

@@ -88,9 +88,6 @@ async def offset_for_leader_epoch(
                 check_leader(context, partition)
                 check_epoch(partition, wanted.current_leader_epoch)
                 epoch, end = partition.log.end_of_epoch(wanted.leader_epoch)
-                if wanted.leader_epoch == partition.leader_epoch:
-                    # The log knows an epoch by its first record; its leader knows it from the start.
-                    epoch, end = partition.leader_epoch, partition.log.end_offset
                 found.append(EpochEnd(partition=wanted.partition, leader_epoch=epoch, end_offset=end))
             except BrokerError as error:
                 found.append(EpochEnd(partition=wanted.partition, error_code=error.code))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kclient.broker.log.recovery import CLEANED, SWAP
 from kclient.broker.log.segment import MOST_RELATIVE, Segment, segment_path
 from kclient.broker.log.stamping import emptied
-from kclient.broker.log.storage import FileStore
+from kclient.broker.log.storage import FileStore, sync_files
 from kclient.broker.log.walk import places
 from kclient.records import Stamp, encode_sparse
 from kclient.records.layout import HEADER, BatchHeader
@@ -131,7 +131,7 @@ def _clean(this: _Round, group: list[Segment]) -> None:
             if kept is not None:
                 cleaned.append(kept[0], [kept[1]], log.config.index_interval_bytes)
     if isinstance(cleaned.store, FileStore) and directory is not None:
-        cleaned.store.flush()
+        sync_files([cleaned.store.path], directory)
         cleaned.store.rename(segment_path(directory, base, "log" + SWAP))
     for segment in group:
         segment.delete()

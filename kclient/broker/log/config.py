@@ -23,8 +23,9 @@ _CODECS = {"uncompressed": Codec.NONE} | {codec.name.lower(): codec for codec in
 class LogConfig:
     """Settings of one log. Times are milliseconds; -1 switches a retention off.
 
-    `flush` "always" syncs every append to the disk before it is acknowledged; "never" leaves that to the
-    operating system, so that a killed process loses nothing but a power cut may.
+    `flush_messages` 1 syncs every append to the disk before it is acknowledged, a larger number every so many
+    records, and `flush_ms` says how long records may wait for it. Without either it is left to the operating
+    system, so that a killed process loses nothing but a power cut may.
     """
 
     segment_bytes: int = 1 << 30
@@ -45,12 +46,10 @@ class LogConfig:
     compression_type: str = "producer"
     producer_expiration_ms: int = DAY_MS
     flush_messages: int = FOREVER
-    flush: Literal["never", "always"] = "never"
+    flush_ms: int = FOREVER
 
     @classmethod
-    def from_topic_config(
-        cls, config: Mapping[str, str], *, flush: Literal["never", "always"] = "never"
-    ) -> LogConfig:
+    def from_topic_config(cls, config: Mapping[str, str]) -> LogConfig:
         """From Kafka's names and texts; names that are not about logs are left to others.
 
         >>> LogConfig.from_topic_config({"retention.ms": "60000"}).retention_ms
@@ -65,7 +64,7 @@ class LogConfig:
                 found[field] = parse(text)
             except ValueError as error:
                 raise InvalidConfigError(f"Invalid value {text} for configuration {name}: {error}") from error
-        return cls(**found, flush=flush)
+        return cls(**found)
 
     @property
     def compacted(self) -> bool:
@@ -74,6 +73,11 @@ class LogConfig:
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+    @property
+    def syncs(self) -> bool:
+        """Whether records are to survive a power cut, now or soon after they are acknowledged."""
+        return self.flush_messages < FOREVER or self.flush_ms < FOREVER
 
     @property
     def stamps(self) -> bool:
@@ -137,4 +141,5 @@ _TOPIC_CONFIGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "min.cleanable.dirty.ratio": ("min_cleanable_dirty_ratio", _ratio),
     "compression.type": ("compression_type", _one_of("producer", *_CODECS)),
     "flush.messages": ("flush_messages", _at_least(1)),
+    "flush.ms": ("flush_ms", _at_least(0)),
 }

@@ -17,11 +17,11 @@ class LeaderEpochs:
     """Epochs and their first offsets, both rising."""
 
     def __init__(self, directory: Path | None) -> None:
-        self._path = None if directory is None else directory / FILE_NAME
+        self.path = None if directory is None else directory / FILE_NAME
         self._epochs: list[int] = []
         self._starts: list[int] = []
-        if self._path is not None:
-            rows = read_table(self._path, "ii")
+        if self.path is not None:
+            rows = read_table(self.path, "ii")
             self._epochs, self._starts = [int(row[0]) for row in rows], [int(row[1]) for row in rows]
 
     def __repr__(self) -> str:
@@ -80,6 +80,6 @@ class LeaderEpochs:
         return changed
 
     def _save(self) -> None:
-        if self._path is not None:
+        if self.path is not None:
             lines = [f"{epoch} {start}\n" for epoch, start in zip(self._epochs, self._starts, strict=True)]
-            write_file(self._path, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+            write_file(self.path, f"0\n{len(lines)}\n{''.join(lines)}".encode())

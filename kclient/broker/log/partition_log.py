@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kclient.broker.log.checkpoints import CLEANER, LOG_START, PartitionLine
 from kclient.broker.log.compaction import compact
-from kclient.broker.log.config import FOREVER, LogConfig
+from kclient.broker.log.config import LogConfig
 from kclient.broker.log.epochs import LeaderEpochs
 from kclient.broker.log.producers import ActiveProducer, Producers
 from kclient.broker.log.recovery import clean_up, load_segments, marker_epoch, replay_producers
@@ -21,7 +21,7 @@ from kclient.broker.log.rolling import must_roll
 from kclient.broker.log.segment import Segment, Wanted, read_first
 from kclient.broker.log.snapshots import remove_snapshots, write_snapshot
 from kclient.broker.log.stamping import Appended, Stamps, Stored, stored_form
-from kclient.broker.log.storage import sync_directory
+from kclient.broker.log.storage import sync_files
 from kclient.broker.log.times import Stamped, first_at_or_after, first_latest
 from kclient.broker.log.validate import Origin, check_payload, split
 from kclient.errors import OffsetOutOfRangeError, RecordListTooLargeError
@@ -45,26 +45,34 @@ class PartitionLog:
         # Where compaction goes on.
         self.first_dirty_offset = 0
         self.segments: list[Segment] = []
+        # Everything before it is on the disk.
+        self.recovery_point = 0
+        # When the first record came that is not, in milliseconds.
+        self.unsynced_since: int | None = None
         self.epochs = LeaderEpochs(directory)
         self.producers = Producers()
         self._clock = clock
         self._start_line = PartitionLine(directory, LOG_START)
         self._clean_line = PartitionLine(directory, CLEANER)
         self._bases: list[int] = []
-        self._unflushed = 0
-        # The segment whose name in the directory is known to be on the disk.
-        self._synced_into: Segment | None = None
 
     @classmethod
     def open(
-        cls, directory: Path | None, config: LogConfig, clock: Clock, *, clean: bool = False
+        cls,
+        directory: Path | None,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        clean: bool = False,
+        recovery_point: int = 0,
     ) -> PartitionLog:
         """The log in `directory` (named topic-partition), made if it is not there; None keeps it in memory.
 
-        Unless `clean` says that it was closed in good order, its end is checked and what a crash left of a
-        batch is cut off.
+        Unless `clean` says that it was closed in good order, it is checked from `recovery_point` on and what
+        a crash left of a batch is cut off.
         """
         log = cls(directory, config, clock)
+        log.recovery_point = recovery_point
         log._load(clean)
         return log
 
@@ -96,11 +104,6 @@ class PartitionLog:
         """Up to where all transactions have ended."""
         first_open = self.producers.first_open_transaction()
         return self.end_offset if first_open is None else first_open
-
-    @property
-    def _syncs(self) -> bool:
-        """Whether what is acknowledged must survive a power cut."""
-        return self.config.flush == "always" or self.config.flush_messages < FOREVER
 
     def now_ms(self) -> int:
         return int(self._clock.wall() * 1000)
@@ -142,16 +145,15 @@ class PartitionLog:
             self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 self.producers.update(header, marker_epoch(self.active, header))
-            self._unflushed += header.record_count
-        if config.flush == "always" or self._unflushed >= config.flush_messages:
+        if self.unsynced_since is None:
+            self.unsynced_since = now
+        if self.end_offset - self.recovery_point >= config.flush_messages:
             self.flush()
 
     def roll(self) -> None:
         """Begin a new segment; nothing happens to a log whose last one is empty."""
         if not self.active.size and self.active.base_offset == self.end_offset:
             return
-        if self._syncs:
-            self.flush()
         self.active.seal()
         write_snapshot(self.directory, self.end_offset, self.producers)
         self._adopt([*self.segments, Segment(self.directory, self.end_offset, self.now_ms())])
@@ -203,7 +205,7 @@ class PartitionLog:
         self._check_range(max(offset, self.start_offset))
         if offset > self.start_offset:
             self._advance_start(offset)
-            self._start_line.save(offset, sync=self._syncs)
+            self._start_line.save(offset, sync=self.config.syncs)
             self._remove(deletable(self, self.now_ms(), by_policy=False))
         return self.start_offset
 
@@ -237,9 +239,10 @@ class PartitionLog:
         self.active.truncate(offset)
         if self.start_offset > self.end_offset:
             self.start_offset = self.end_offset
-            self._start_line.save(self.start_offset, sync=self._syncs)
+            self._start_line.save(self.start_offset, sync=self.config.syncs)
         self.first_dirty_offset = min(self.first_dirty_offset, self.end_offset)
         self.epochs.truncate_to(self.end_offset)
+        self.recovery_point = min(self.recovery_point, self.end_offset)
         remove_snapshots(self.directory, above=self.end_offset)
         self.producers.clear()
         replay_producers(self, self.segments[0].base_offset)
@@ -258,19 +261,28 @@ class PartitionLog:
 
     # The end
 
+    def unsynced(self) -> list[Path]:
+        """The files that a power cut may take something of; none in memory."""
+        late = [segment for segment in self.segments if segment.next_offset > self.recovery_point]
+        paths = [path for segment in late for path in segment.files()]
+        return paths if self.epochs.path is None else [*paths, self.epochs.path]
+
+    def synced(self, offset: int) -> None:
+        """Note that everything before `offset` is on the disk."""
+        self.recovery_point = offset
+        self.unsynced_since = None if offset >= self.end_offset else self.now_ms()
+
     def flush(self) -> None:
         """Return when everything appended would survive a power cut."""
-        self.active.store.flush()
-        if self.directory is not None and self.active is not self._synced_into:
-            sync_directory(self.directory)
-            self._synced_into = self.active
-        self._unflushed = 0
+        if self.directory is not None:
+            sync_files(self.unsynced(), self.directory)
+        self.synced(self.end_offset)
 
     def close(self) -> None:
         """Write what only memory holds and give files back; `open` with `clean` needs no check then."""
         self.active.seal()
         write_snapshot(self.directory, self.end_offset, self.producers)
-        if self._syncs:
+        if self.unsynced_since is not None:
             self.flush()
         for segment in self.segments:
             segment.close()
@@ -296,3 +308,6 @@ class PartitionLog:
         self._adopt(load_segments(self, start, clean))
         self.start_offset = max(start, self.segments[0].base_offset)
         self.epochs.truncate_to(self.end_offset + 1)
+        self.recovery_point = min(self.recovery_point, self.end_offset)
+        if self.recovery_point < self.end_offset:
+            self.unsynced_since = self.now_ms()

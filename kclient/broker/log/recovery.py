@@ -1,12 +1,14 @@
 """From the files of a partition's directory to the segments of its log, whatever state a crash left them in.
 
-The last segment is checked batch by batch and cut after the last good one, unless the log was closed in good
-order. Older segments are trusted as far as their indexes fit them. Called by `PartitionLog.open`.
+Unless the log was closed in good order, every segment that reaches beyond the recovery point is checked batch
+by batch and cut after the last good one; older ones are trusted as far as their indexes fit them. Called by
+`PartitionLog.open`.
 """
 
 from __future__ import annotations
 
 import shutil
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from kclient.broker.log.segment import Segment, segment_path
@@ -37,10 +39,10 @@ def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Seg
     now, interval = log.now_ms(), log.config.index_interval_bytes
     bases = segment_bases(directory)
     segments: list[Segment] = []
-    for base in bases:
+    for base, end in zip_longest(bases, bases[1:]):
         segment = Segment(directory, base, now)
         segments.append(segment)
-        trusted = clean or base != bases[-1]
+        trusted = clean or (end is not None and end <= log.recovery_point)
         if trusted and segment.load_indexes() and segment.settle():
             continue
         torn = scan(segment, interval)

@@ -230,6 +230,14 @@ class Segment:
         self.next_offset = self._max_timestamp_at = self.base_offset
         self.max_timestamp, self._since_entry = -1, 0
 
+    def files(self) -> list[Path]:
+        """What a reader of the disk needs of the segment; nothing in memory."""
+        if self.directory is None:
+            return []
+        return [
+            segment_path(self.directory, self.base_offset, kind) for kind in ("log", "index", "timeindex")
+        ]
+
     def close(self) -> None:
         self.store.close()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kclient.errors import KafkaStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _MOST_OPEN = 200
@@ -47,10 +47,6 @@ class Store(ABC):
 
     @abstractmethod
     def truncate(self, size: int) -> None: ...
-
-    @abstractmethod
-    def flush(self) -> None:
-        """Return when all bytes would survive a power cut."""
 
     @abstractmethod
     def close(self) -> None:
@@ -91,9 +87,6 @@ class MemoryStore(Store):
         if self._starts:
             self._pieces[-1] = self._pieces[-1][: size - self._starts[-1]]
         self.size = size
-
-    def flush(self) -> None:
-        """Nothing survives, and nothing needs to."""
 
     def close(self) -> None:
         """Holds nothing that must be given back."""
@@ -136,11 +129,6 @@ class FileStore(Store):
         with storage_errors("truncating", self.path):
             os.ftruncate(descriptor, size)
         self.size = size
-
-    def flush(self) -> None:
-        descriptor = self._descriptor()
-        with storage_errors("syncing", self.path):
-            os.fsync(descriptor)
 
     def close(self) -> None:
         descriptor = _open_files.pop(self, None)
@@ -192,7 +180,10 @@ def _read_at(descriptor: int, size: int, position: int) -> bytes:
 
 
 def write_file(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Put a small file in place as a whole: after a crash there is the old one or the new one."""
+    """Put a small file in place as a whole: after a crash there is the old one or the new one.
+
+    Once `sync` returns, it is the new one after a power cut too.
+    """
     part = path.with_name(path.name + ".tmp")
     with storage_errors("writing", path), part.open("wb") as file:
         file.write(data)
@@ -201,18 +192,36 @@ def write_file(path: Path, data: bytes, *, sync: bool = False) -> None:
             os.fsync(file.fileno())
     with storage_errors("renaming to", path):
         part.replace(path)
+    if sync:
+        sync_directory(path.parent)
+
+
+def sync_files(paths: Iterable[Path], directory: Path) -> None:
+    """Return when files and their names in a directory would survive a power cut.
+
+    May run beside appends, on a thread: it has descriptors of its own. A file that retention or compaction
+    removed meanwhile needs no syncing.
+    """
+    for path in paths:
+        with storage_errors("syncing", path), suppress(FileNotFoundError):
+            _sync(path, _FLAGS & ~os.O_CREAT)
+    sync_directory(directory)
 
 
 def sync_directory(path: Path) -> None:
     """Make new names in a directory survive a power cut."""
     if os.name == "nt":  # directories cannot be opened there, and need not be
         return
-    with storage_errors("syncing", path):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with storage_errors("syncing", path), suppress(FileNotFoundError):
+        _sync(path, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_table(path: Path, columns: str) -> list[list[str]]:

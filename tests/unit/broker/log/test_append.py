@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kclient.broker.log import partition_log
 from kclient.broker.log.partition_log import Appended, Origin, PartitionLog
 from kclient.broker.log.validate import RecordsRefusedError, TimestampsRefusedError
 from kclient.errors import (
@@ -212,19 +214,40 @@ def test_a_full_disk_is_a_storage_error_and_leaves_the_log_usable(
     assert len(contents(open_log(tmp_path / "topic-0"))) == 4
 
 
-@pytest.mark.parametrize(("config", "syncs"), [({"flush": "always"}, 3), ({"flush_messages": 4}, 1), ({}, 0)])
+@pytest.mark.parametrize(
+    ("config", "waits"),
+    [({"flush_messages": 1}, 3), ({"flush_messages": 4}, 1), ({"flush_ms": 10}, 0), ({}, 0)],
+)
 def test_the_fsync_policy_decides_when_the_disk_is_waited_for(
-    config: dict[str, Any], syncs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: dict[str, Any], waits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[set[str]] = []
+    monkeypatch.setattr(
+        partition_log, "sync_files", lambda paths, _: synced.append({path.name for path in paths})
+    )
+    log = open_log(tmp_path / "topic-0", **config)
+    for _ in range(3):
+        log.append(GOOD, leader_epoch=0)
+    assert len(synced) == waits
+    assert log.recovery_point == {3: 6, 1: 4, 0: 0}[waits]
+    assert (log.unsynced_since is None) == (waits == 3)
+    log.roll()
+    log.append(GOOD, leader_epoch=0)
+    log.close()
+    assert {f"{6:020}.log", "leader-epoch-checkpoint"} <= synced[-1], "an orderly end syncs what is left"
+    assert (f"{0:020}.log" in synced[-1]) == (waits < 3)
+    assert (log.recovery_point, log.unsynced_since) == (8, None)
+
+
+def test_syncing_reaches_files_and_their_directory_and_passes_over_what_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
     monkeypatch.setattr("os.fsync", seen.append)
-    log = open_log(tmp_path / "topic-0", **config)
+    log = open_log(tmp_path / "topic-0")
+    log.append(GOOD, leader_epoch=0)
     log.flush()
-    assert len(seen) == 2, "the file, and its name in the directory"
-    for _ in range(3):
-        log.append(GOOD, leader_epoch=0)
-    assert len(seen) == 2 + syncs
-    log.roll()
-    assert len(seen) == 2 + syncs + bool(config)
+    assert len(seen) == 3, "the segment, the epochs, and their names in the directory"
+    shutil.rmtree(tmp_path / "topic-0")
     log.flush()
-    assert len(seen) == 4 + syncs + bool(config)
+    assert len(seen) == 3

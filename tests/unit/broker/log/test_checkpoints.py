@@ -76,10 +76,10 @@ def test_a_topics_configuration_is_read_in_kafkas_words() -> None:
             "min.cleanable.dirty.ratio": "0.1",
             "compression.type": "zstd",
             "min.insync.replicas": "2",
-        },
-        flush="always",
+            "flush.ms": "1000",
+        }
     )
-    assert (config.compacted, config.deletes, config.stamps, config.flush) == (True, True, True, "always")
+    assert (config.compacted, config.deletes, config.stamps, config.syncs) == (True, True, True, True)
     assert config.min_cleanable_dirty_ratio == 0.1
     assert LogConfig.from_topic_config({}) == LogConfig()
     assert not LogConfig.from_topic_config({"cleanup.policy": ""}).deletes

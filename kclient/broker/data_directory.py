@@ -1,0 +1,195 @@
+"""What a broker keeps on disk, one level above its logs: which topics there are and how its last run ended.
+
+In Kafka's own files as far as Kafka has them: recovery points, high watermarks, the mark of an orderly end,
+`meta.properties`, and in every partition's directory the id of its topic. `Memory` stands in for it where no
+directory is given. `TopicCatalogue` opens its logs through one of the two.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from kclient.broker.log.checkpoints import (
+    CLEANER,
+    LOG_START,
+    PARTITION_METADATA,
+    RECOVERY_POINT,
+    REPLICATION,
+    PartitionLine,
+    mark_clean_shutdown,
+    read_meta_properties,
+    read_offsets,
+    read_partition_metadata,
+    take_clean_shutdown,
+    write_meta_properties,
+    write_offsets,
+    write_partition_metadata,
+)
+from kclient.broker.log.config import LogConfig
+from kclient.broker.log.partition_log import PartitionLog
+from kclient.broker.log.storage import storage_errors
+from kclient.broker.topic_file import SavedTopic, read_topics, write_topics
+from kclient.clock import Clock
+from kclient.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+Logs = Mapping[TopicPartition, PartitionLog]
+
+
+class Storage(Protocol):
+    """Where logs are, and what is remembered of them from run to run."""
+
+    def load(self) -> list[SavedTopic]: ...
+
+    def identify(self, cluster_id: str) -> str: ...
+
+    def save(self, topics: Iterable[SavedTopic]) -> None: ...
+
+    def open_log(
+        self, partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, clock: Clock
+    ) -> PartitionLog: ...
+
+    def checkpoint_marks(self, logs: Logs) -> None: ...
+
+    def checkpoint_recovery(self, logs: Logs) -> None: ...
+
+    def close(self, logs: Logs) -> None: ...
+
+
+class Memory:
+    """Remembers nothing."""
+
+    def load(self) -> list[SavedTopic]:
+        return []
+
+    def identify(self, cluster_id: str) -> str:
+        return cluster_id
+
+    def save(self, topics: Iterable[SavedTopic]) -> None:
+        """There is nowhere to save to."""
+
+    def open_log(
+        self,
+        partition: TopicPartition,  # noqa: ARG002
+        topic_id: uuid.UUID,  # noqa: ARG002
+        config: LogConfig,
+        clock: Clock,
+    ) -> PartitionLog:
+        return PartitionLog.open(None, config, clock)
+
+    def checkpoint_marks(self, logs: Logs) -> None:
+        """There is nowhere to save to."""
+
+    def checkpoint_recovery(self, logs: Logs) -> None:
+        """There is nowhere to save to."""
+
+    def close(self, logs: Logs) -> None:
+        """Gone is gone."""
+
+
+class DataDirectory:
+    """A directory with partitions below it. `sync` says whether its own files must survive a power cut."""
+
+    def __init__(self, path: Path, *, sync: bool) -> None:
+        self.path = path
+        self._sync = sync
+        self._clean = False
+        self._recovery: dict[TopicPartition, int] = {}
+        self._marks: dict[TopicPartition, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<DataDirectory {self.path}, {'closed in good order' if self._clean else 'to be checked'}>"
+
+    def load(self) -> list[SavedTopic]:
+        """The topics of the last run. From here on this run counts as one that crashed, until `close`."""
+        with storage_errors("making", self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        self._clean = take_clean_shutdown(self.path)
+        self._recovery = read_offsets(self.path / RECOVERY_POINT)
+        self._marks = read_offsets(self.path / REPLICATION)
+        topics = read_topics(self.path)
+        self._remove_strays({topic.topic_id for topic in topics})
+        return topics
+
+    def identify(self, cluster_id: str) -> str:
+        """The id of the cluster whose data this is: the one it was given first."""
+        known = read_meta_properties(self.path).get("cluster.id")
+        if known:
+            return known
+        identity = uuid.uuid5(uuid.NAMESPACE_OID, cluster_id)
+        write_meta_properties(self.path, cluster_id=cluster_id, node_id=1, directory_id=identity)
+        return cluster_id
+
+    def save(self, topics: Iterable[SavedTopic]) -> None:
+        write_topics(self.path, topics, sync=self._sync)
+
+    def open_log(
+        self, partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, clock: Clock
+    ) -> PartitionLog:
+        """The log of a partition, checked if need be; a new one where its directory is missing."""
+        directory = self.path / f"{partition.topic}-{partition.partition}"
+        if read_partition_metadata(directory) != topic_id:
+            self._begin(directory, partition, topic_id)
+        opened = PartitionLog.open(
+            directory, config, clock, clean=self._clean, recovery_point=self._recovery.get(partition, 0)
+        )
+        known = self._marks.get(partition, 0)
+        if opened.end_offset < known:
+            log.warning(
+                "%s ends at offset %d but had been acknowledged up to %d: the disk lost what was not synced",
+                directory.name,
+                opened.end_offset,
+                known,
+            )
+        return opened
+
+    def checkpoint_marks(self, logs: Logs) -> None:
+        """Note how far records are visible: to the end, as all replicas share a log."""
+        marks = {partition: opened.end_offset for partition, opened in logs.items()}
+        if marks != self._marks:
+            write_offsets(self.path / REPLICATION, marks, sync=self._sync)
+            self._marks = marks
+
+    def checkpoint_recovery(self, logs: Logs) -> None:
+        """Note from where logs are to be checked after a crash."""
+        points = {partition: opened.recovery_point for partition, opened in logs.items()}
+        if points != self._recovery:
+            write_offsets(self.path / RECOVERY_POINT, points, sync=self._sync)
+            self._recovery = points
+
+    def close(self, logs: Logs) -> None:
+        """Note that all logs were closed in good order."""
+        self.checkpoint_marks(logs)
+        self.checkpoint_recovery(logs)
+        mark_clean_shutdown(self.path)
+
+    def _begin(self, directory: Path, partition: TopicPartition, topic_id: uuid.UUID) -> None:
+        """Forget what an earlier topic of that name left, also in the files that partitions share."""
+        if (directory / PARTITION_METADATA).exists():
+            _remove(directory)
+        for name in (LOG_START, CLEANER):
+            PartitionLine(directory, name).save(None)
+        self._recovery.pop(partition, None)
+        self._marks.pop(partition, None)
+        write_partition_metadata(directory, topic_id)
+
+    def _remove_strays(self, known: set[uuid.UUID]) -> None:
+        """Remove what a crash left of topics that were being deleted.
+
+        Only directories that say which topic they belong to: others are not ours.
+        """
+        for metadata in self.path.glob(f"*/{PARTITION_METADATA}"):
+            if read_partition_metadata(metadata.parent) not in known:
+                _remove(metadata.parent)
+
+
+def _remove(directory: Path) -> None:
+    log.info("%s belongs to a topic that is no more, and is removed", directory)
+    with storage_errors("removing", directory):
+        shutil.rmtree(directory)
