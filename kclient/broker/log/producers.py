@@ -87,6 +87,14 @@ class Producers:
         """Take over what a snapshot says."""
         self._by_id[producer.producer_id] = producer
 
+    def recall(self, recent: Producers, producer_id: int) -> None:
+        """Add the batches of a producer that a walk over the log found before its last one."""
+        ours, theirs = self._by_id[producer_id], recent._by_id.get(producer_id)
+        if theirs is None or theirs.epoch != ours.epoch or not theirs.batches or not ours.batches:
+            return
+        if theirs.batches[-1].last_offset == ours.batches[-1].last_offset:
+            ours.batches = theirs.batches
+
     def clear(self) -> None:
         self._by_id.clear()
 

@@ -11,6 +11,7 @@ import shutil
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from kclient.broker.log.producers import Producers
 from kclient.broker.log.segment import Segment, segment_path
 from kclient.broker.log.snapshots import latest_snapshot, remove_snapshots
 from kclient.broker.log.storage import FileStore, storage_errors
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 SWAP = ".swap"
 CLEANED = ".cleaned"
+# More than five batches of the largest size that Kafka takes unless told otherwise.
+_RECALLED = 8 << 20
 
 
 def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Segment]:
@@ -89,8 +92,10 @@ def _replay(log: PartitionLog) -> None:
     snapshot = latest_snapshot(log.directory, log.segments[-1].next_offset)
     if snapshot is not None:
         start, known = snapshot
+        recent = _recent_producers(log, start)
         for producer in known:
             log.producers.restore(producer)
+            log.producers.recall(recent, producer.producer_id)
     replay_producers(log, start)
     if log.epochs.latest < 0:
         start = log.segments[0].base_offset
@@ -98,6 +103,27 @@ def _replay(log: PartitionLog) -> None:
         if segment.next_offset > start:
             for place in places(segment.store, segment.offsets.position_before(start - segment.base_offset)):
                 log.epochs.assign(place.header.leader_epoch, place.header.base_offset)
+
+
+def _recent_producers(log: PartitionLog, end: int) -> Producers:
+    """Producers as the last batches before `end` tell of them.
+
+    A snapshot has of every producer the last batch only. But up to five may have been in flight when a broker
+    ended, all of them written and none acknowledged, and each will be sent again.
+    """
+    recent = Producers()
+    left = _RECALLED
+    tail: list[tuple[Segment, int]] = []
+    for segment in reversed(log.segments):
+        if left > 0 and segment.base_offset < end:
+            tail.append((segment, segment.offsets.position_at_or_before(max(segment.size - left, 0))))
+            left -= segment.size
+    for segment, position in reversed(tail):
+        for place in places(segment.store, position):
+            header = place.header
+            if header.base_offset < end and header.producer_id >= 0:
+                recent.update(header, None)
+    return recent
 
 
 def replay_producers(log: PartitionLog, start: int) -> None:
