@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from kclient.broker.log.producers import Producers
-from kclient.broker.log.segment import Segment, segment_path
+from kclient.broker.log.segment import MOST_RELATIVE, Segment, segment_path
 from kclient.broker.log.snapshots import latest_snapshot, remove_snapshots
 from kclient.broker.log.storage import FileStore, storage_errors
 from kclient.broker.log.walk import checked_places, places
@@ -40,6 +40,8 @@ def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Seg
         directory.mkdir(parents=True, exist_ok=True)
     _finish_swaps(directory)
     now, interval = log.now_ms(), log.config.index_interval_bytes
+    # Only compaction leaves gaps; elsewhere an offset that does not follow is damage that no checksum shows.
+    gaps = log.config.compacted or log.first_dirty_offset > 0
     bases = segment_bases(directory)
     segments: list[Segment] = []
     for base, end in zip_longest(bases, bases[1:]):
@@ -48,9 +50,9 @@ def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Seg
         trusted = clean or (end is not None and end <= log.recovery_point)
         if trusted and segment.load_indexes() and segment.settle():
             continue
-        torn = scan(segment, interval)
+        torn = scan(segment, interval, gaps=gaps)
         segment.seal()
-        if torn:
+        if torn or (end is not None and end != segment.next_offset and not gaps):
             _forget(directory, [later for later in bases if later > base])
             break
     if segments and segments[-1].next_offset < start_offset:
@@ -70,12 +72,15 @@ def segment_bases(directory: Path) -> list[int]:
     return sorted(int(path.stem) for path in directory.glob("*.log") if path.stem.isdigit())
 
 
-def scan(segment: Segment, interval: int) -> bool:
+def scan(segment: Segment, interval: int, *, gaps: bool) -> bool:
     """Index a segment anew from its batches; cut off what is no batch, and say whether there was any."""
     segment.reset_indexes()
     end = 0
     for place in checked_places(segment.store):
-        if place.header.base_offset < segment.base_offset:
+        offset = place.header.base_offset
+        if offset < segment.base_offset or (offset != segment.next_offset and not gaps):
+            break
+        if place.last_offset - segment.base_offset > MOST_RELATIVE:
             break
         segment.note(place, interval)
         end = place.end
