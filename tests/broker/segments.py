@@ -50,8 +50,9 @@ def epoch_starts(directory: Path) -> dict[int, int]:
 def faults(directory: Path) -> list[str]:
     """What is wrong in a partition's directory: offsets that do not follow, indexes that point elsewhere."""
     found: list[str] = []
-    following = 0
-    for path in sorted(directory.glob("*.log")):
+    paths = sorted(directory.glob("*.log"))
+    following = int(paths[0].stem)
+    for path in paths:
         base, held = int(path.stem), batches(path)
         if base != following:
             found.append(f"{path.name} follows offset {following}")
