@@ -20,7 +20,7 @@ from kclient.errors import KafkaStorageError
 if TYPE_CHECKING:
     from kclient.broker.broker import Broker
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Upkeep:
@@ -59,28 +59,24 @@ class Upkeep:
         while True:
             await self._pause("log.retention.check.interval.ms")
             now = int(self._broker.clock.wall() * 1000)
-            for kept in self._broker.topics.logs().values():
-                kept.enforce_retention(now)
-                kept.compact(now)
+            for log in self._broker.topics.logs().values():
+                log.enforce_retention(now)
+                log.compact(now)
             self._broker.groups.expire_offsets()
 
     async def _keep_synced(self) -> None:
         """`flush.ms`: no record of a topic waits longer than that for the disk."""
         while True:
-            logs = self._broker.topics.logs().values()
-            shortest = min((kept.config.flush_ms for kept in logs), default=FOREVER)
-            pause = max(shortest, 1)
-            self._reconfigured.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(
-                    self._reconfigured.wait(), None if shortest == FOREVER else pause / 1000
-                )
-            # What would be late at the next round is written now.
+            timed = [log for log in self._broker.topics.logs().values() if log.config.flush_ms < FOREVER]
+            pause = max(1, min((log.config.flush_ms for log in timed), default=1))
+            # What would be late at the next round is written in this one.
             horizon = int(self._broker.clock.wall() * 1000) + pause
-            for kept in list(self._broker.topics.logs().values()):
-                since = kept.unsynced_since
-                if since is not None and since + kept.config.flush_ms <= horizon:
-                    await _sync(kept)
+            for log in timed:
+                if log.unsynced_since is not None and log.unsynced_since + log.config.flush_ms <= horizon:
+                    await _sync(log)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._reconfigured.wait(), pause / 1000 if timed else None)
+            self._reconfigured.clear()
 
     async def _keep_marks(self) -> None:
         while True:
@@ -91,20 +87,20 @@ class Upkeep:
         """Full segments are written down first, so that after a crash only the last ones are checked."""
         while True:
             await self._pause("log.flush.offset.checkpoint.interval.ms")
-            for kept in list(self._broker.topics.logs().values()):
-                if kept.recovery_point < kept.active.base_offset:
-                    await _sync(kept)
+            for log in list(self._broker.topics.logs().values()):
+                if log.recovery_point < log.active.base_offset:
+                    await _sync(log)
             self._broker.storage.checkpoint_recovery(self._broker.topics.logs())
 
 
-async def _sync(kept: PartitionLog) -> None:
+async def _sync(log: PartitionLog) -> None:
     """As `PartitionLog.flush`, on a thread. What is appended meanwhile is left for the next time."""
-    if kept.directory is None:
+    if log.directory is None:
         return
-    paths, end = kept.unsynced(), kept.end_offset
+    paths, end = log.unsynced(), log.end_offset
     try:
-        await asyncio.to_thread(sync_files, paths, kept.directory)
+        await asyncio.to_thread(sync_files, paths, log.directory)
     except KafkaStorageError:
-        log.exception("records may not survive a power cut")
+        logger.exception("records may not survive a power cut")
         return
-    kept.synced(end)
+    log.synced(end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -112,3 +113,16 @@ def test_segments_before_the_recovery_point_are_trusted_and_those_behind_it_chec
     )
     assert checking.end_offset < second.next_offset
     assert checking.recovery_point == checking.end_offset
+
+
+def test_segments_behind_a_gap_go_unless_compaction_makes_gaps(tmp_path: Path) -> None:
+    log = write(tmp_path / "topic-0", Random(4), 50)
+    first = log.segments[0]
+    path = tmp_path / "topic-0" / f"{0:020}.log"
+    last = segments.batches(path)[-1]
+    path.write_bytes(path.read_bytes()[: last.position])
+    shutil.copytree(tmp_path / "topic-0", tmp_path / "table-0")
+    assert PartitionLog.open(tmp_path / "topic-0", CONFIG, SetClock()).end_offset == last.base_offset
+    table = replace(CONFIG, cleanup_policy=frozenset({"compact"}))
+    whole = PartitionLog.open(tmp_path / "table-0", table, SetClock())
+    assert (whole.end_offset, whole.segments[1].base_offset) == (log.end_offset, first.next_offset)
