@@ -50,7 +50,9 @@ class Upkeep:
         self._tasks.clear()
 
     def _run(self, work: Coroutine[None, None, None], name: str) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"broker {name}"))
+        task = asyncio.get_running_loop().create_task(work, name=f"broker {name}")
+        task.add_done_callback(_report)
+        self._tasks.append(task)
 
     async def _pause(self, setting: str) -> None:
         await asyncio.sleep(self._broker.settings.number(setting) / 1000)
@@ -91,6 +93,12 @@ class Upkeep:
                 if log.recovery_point < log.active.base_offset:
                     await _sync(log)
             self._broker.storage.checkpoint_recovery(self._broker.topics.logs())
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    """A disk that refuses ends the work; the broker goes on without it, but not silently."""
+    if not task.cancelled() and task.exception() is not None:
+        logger.error("%s has ended", task.get_name(), exc_info=task.exception())
 
 
 async def _sync(log: PartitionLog) -> None:

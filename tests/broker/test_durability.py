@@ -148,7 +148,9 @@ def test_records_that_a_disk_lost_are_missed(tmp_path: Path, caplog: pytest.LogC
     assert "kept-0 ends at offset 3 but had been acknowledged up to 5" in caplog.text
 
 
-def test_checkpoints_are_written_while_the_broker_runs(tmp_path: Path) -> None:
+def test_checkpoints_are_written_while_the_broker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def check(broker: Broker, _: Connection) -> None:
         broker.create_topic("kept")
         append(broker, count=3)
@@ -160,7 +162,7 @@ def test_checkpoints_are_written_while_the_broker_runs(tmp_path: Path) -> None:
             original(logs)
             saved.set()
 
-        broker.storage.checkpoint_recovery = checkpoint  # type: ignore[method-assign]
+        monkeypatch.setattr(broker.storage, "checkpoint_recovery", checkpoint)
         await asyncio.wait_for(saved.wait(), 10)
         assert read_offsets(tmp_path / RECOVERY_POINT) == {KEPT: 3}
         assert read_offsets(tmp_path / REPLICATION) == {KEPT: 3}
@@ -224,6 +226,22 @@ def test_the_command_line_chooses_when_the_disk_is_waited_for(
     command.add_arguments(parser)
     assert command.run(parser.parse_args(["--fsync", fsync, *more])) == 0
     assert given == expected
+
+
+def test_upkeep_that_a_disk_ends_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def check(broker: Broker, _: Connection) -> None:
+        asked = asyncio.Event()
+
+        def refuse(_: Any) -> None:
+            asked.set()
+            raise KafkaStorageError("no space")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(broker.storage, "checkpoint_marks", refuse)
+            await asyncio.wait_for(asked.wait(), 10)
+
+    with_broker(check, data=tmp_path, config={"replica.high.watermark.checkpoint.interval.ms": "20"})
+    assert "broker high watermarks has ended" in caplog.text
 
 
 def test_a_crash_while_topics_are_made_or_deleted_leaves_a_broker_that_starts(tmp_path: Path) -> None:
