@@ -129,7 +129,7 @@ class Broker:
         config = GroupConfig.from_settings(self.settings)
         self.groups = GroupCoordinator(store, self.clock, config, self.topics, self.random)
         around = Surroundings(store, self.topics, config, self.clock, asyncio.get_running_loop())
-        self.consumer_groups = ConsumerGroups(self.groups.groups, around, self.random)
+        self.consumer_groups = ConsumerGroups(self.groups, around)
         self.groups.add_reader(self.consumer_groups)
         self.groups.load()
         self.topics.on_change += [self.groups.topics_changed, self.consumer_groups.topics_changed]

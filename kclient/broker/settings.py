@@ -17,6 +17,7 @@ BROKER_DEFAULTS: dict[str, str] = {
     "default.replication.factor": "1",
     "group.consumer.heartbeat.interval.ms": "5000",
     "group.consumer.max.size": "2147483647",
+    "group.consumer.migration.policy": "bidirectional",
     "group.consumer.session.timeout.ms": "45000",
     "group.initial.rebalance.delay.ms": "0",
     "group.max.session.timeout.ms": "1800000",

@@ -14,6 +14,7 @@ from kclient.wire.messages.consumer_groups import ConsumerGroupDescribeRequest, 
 from kclient.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kclient.wire.messages.group_offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kclient.wire.messages.metadata import FindCoordinatorRequest
+from tests.broker import migration_script
 from tests.broker.conversation import Talk, build
 from tests.broker.script import NOBODY, make_topic
 
@@ -213,4 +214,4 @@ async def modern(talk: Talk) -> None:
     await talk.ask("beat: leaves", beat(member_epoch=-1), 1)
 
 
-CHAPTERS = (strangers, membership, committed, group_admin, modern)
+CHAPTERS = (strangers, membership, committed, group_admin, modern, *migration_script.CHAPTERS)

@@ -11,15 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, fields
 from random import Random
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from uuid import UUID
 
 from kclient.clock import Clock
+from kclient.errors import ConfigurationError
 from kclient.wire.messages.group_admin import DescribeGroupsResponse
 
 # A record of __consumer_offsets: its key starts with an int16 that says what it is; a value of None deletes.
 GroupRecord: TypeAlias = tuple[bytes, bytes | None]
 GroupType: TypeAlias = Literal["classic", "consumer"]
+
+# By group.consumer.migration.policy: may classic groups become consumer groups, and these classic ones?
+MIGRATION_POLICIES = {
+    "disabled": (False, False),
+    "upgrade": (True, False),
+    "downgrade": (False, True),
+    "bidirectional": (True, True),
+}
 
 
 class Group(Protocol):
@@ -144,6 +153,12 @@ class GroupHost(Protocol):
         ...
 
 
+class GroupHouse(GroupHost, Protocol):
+    """The coordinator as the place of all groups, for who puts one kind in the place of the other."""
+
+    groups: dict[str, Group]
+
+
 class MemoryStore:
     """Keeps the newest record per key in memory, in the order of their last change."""
 
@@ -160,8 +175,10 @@ class MemoryStore:
         yield from list(self.records.items())
 
 
-class NumberedSettings(Protocol):
+class GroupSettings(Protocol):
     """The part of the broker's settings that groups read."""
+
+    def __getitem__(self, name: str) -> str: ...
 
     def number(self, name: str) -> int: ...
 
@@ -179,8 +196,30 @@ class GroupConfig:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 2_147_483_647
+    group_consumer_migration_policy: str = "bidirectional"
+
+    def __post_init__(self) -> None:
+        if self.group_consumer_migration_policy.lower() not in MIGRATION_POLICIES:
+            raise ConfigurationError(
+                f"group.consumer.migration.policy={self.group_consumer_migration_policy}: "
+                f"it is one of {', '.join(MIGRATION_POLICIES)}"
+            )
 
     @classmethod
-    def from_settings(cls, settings: NumberedSettings) -> GroupConfig:
+    def from_settings(cls, settings: GroupSettings) -> GroupConfig:
         """As the broker's settings say."""
-        return cls(**{field.name: settings.number(field.name.replace("_", ".")) for field in fields(cls)})
+        given: dict[str, Any] = {}
+        for field in fields(cls):
+            name = field.name.replace("_", ".")
+            given[field.name] = settings[name] if isinstance(field.default, str) else settings.number(name)
+        return cls(**given)
+
+    @property
+    def upgrades(self) -> bool:
+        """May a classic group with members become a consumer group?"""
+        return MIGRATION_POLICIES[self.group_consumer_migration_policy.lower()][0]
+
+    @property
+    def downgrades(self) -> bool:
+        """May a consumer group with members become a classic group?"""
+        return MIGRATION_POLICIES[self.group_consumer_migration_policy.lower()][1]

@@ -6,6 +6,7 @@ of it after a restart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from kclient.broker.groups import rebalance
@@ -83,6 +84,22 @@ class ClassicGroup:
         if not len(self.members):
             self.protocol_type = protocol_type
         self.members.add(member)
+
+    def begin_with(self, members: Sequence[Member], generation: int) -> None:
+        """Be a stable group of consumers from the start."""
+        self.state = State.STABLE
+        self.generation = generation
+        for member in members:
+            self.add(member, CONSUMER)
+        self.protocol_name = self.members.select_protocol()
+        self.subscribed = self._subscriptions()
+
+    def give_way(self) -> None:
+        """Another kind of group takes its place: its members go on there, those who wait with a join."""
+        for member in self.members:
+            member.answer_join(join_refused(RebalanceInProgressError, member.member_id))
+            member.answer_sync(sync_refused(RebalanceInProgressError))
+        self.close()
 
     def next_generation(self) -> None:
         self.generation += 1

@@ -1,21 +1,22 @@
 """The group coordinator of the cluster: from a request about groups or their offsets to its answer.
 
 One for all nodes of an embedded cluster; which of them clients must ask is the handlers' business. It finds
-the group of a request; `joining`, `syncing` and `offset_requests` do the work. What goes wrong with a request
-as a whole is in its answer, in the place that its version has for it.
+the group of a request; `joining`, `syncing`, `mixed` and `offset_requests` do the work. What is wrong with a
+request as a whole is in its answer, in the place that its version has for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from kclient.broker.groups import joining, syncing
+from kclient.broker.groups import joining, mixed, syncing
 from kclient.broker.groups import offset_requests as requests
 from kclient.broker.groups.answers import join_refused, sync_refused
 from kclient.broker.groups.base import Group, GroupConfig
 from kclient.broker.groups.classic import ClassicGroup
 from kclient.broker.groups.descriptions import described, listed
 from kclient.broker.groups.keeper import GroupKeeper
+from kclient.broker.groups.modern import ConsumerGroup
 from kclient.broker.groups.offsets import record
 from kclient.errors import (
     BrokerError,
@@ -71,8 +72,12 @@ class GroupCoordinator(GroupKeeper):
             timeout, config = request.session_timeout_ms, self.config
             if not config.group_min_session_timeout_ms <= timeout <= config.group_max_session_timeout_ms:
                 raise InvalidSessionTimeoutError(about=f"{timeout} ms")
-            joining.join(self._group_to_join(request), applicant)
-            response = await answer
+            group = self._group_to_join(request)
+            if isinstance(group, ConsumerGroup):
+                response = mixed.join(group, applicant, self.random)
+            else:
+                joining.join(group, applicant)
+                response = await answer
         except BrokerError as error:
             response = join_refused(error, request.member_id)
         # Before version 7 it cannot be null.
@@ -83,14 +88,21 @@ class GroupCoordinator(GroupKeeper):
         """Waits until the leader has sent its assignment, where it is not refused."""
         answer: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
         try:
-            syncing.sync(self._classic(request.group_id), request, answer)
+            group = self._joined(request.group_id)
+            if isinstance(group, ConsumerGroup):
+                return mixed.sync(group, request)
+            syncing.sync(group, request, answer)
             return await answer
         except BrokerError as error:
             return sync_refused(error)
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         try:
-            syncing.heartbeat(self._classic(request.group_id), request)
+            group = self._joined(request.group_id)
+            if isinstance(group, ConsumerGroup):
+                mixed.heartbeat(group, request)
+            else:
+                syncing.heartbeat(group, request)
         except BrokerError as error:
             return HeartbeatResponse(error_code=error.code)
         return HeartbeatResponse()
@@ -101,7 +113,11 @@ class GroupCoordinator(GroupKeeper):
         if version < 3:
             leaving = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
         try:
-            answers = syncing.leave(self._classic(request.group_id), leaving)
+            group = self._joined(request.group_id)
+            if isinstance(group, ConsumerGroup):
+                answers = mixed.leave(group, leaving)
+            else:
+                answers = syncing.leave(group, leaving)
         except UnknownMemberIdError:
             answers = syncing.not_members(leaving)
         except BrokerError as error:
@@ -200,18 +216,18 @@ class GroupCoordinator(GroupKeeper):
             raise GroupIdNotFoundError(f"Group {group_id} not found.")
         return group
 
-    def _classic(self, group_id: str) -> ClassicGroup:
+    def _joined(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         """The group of somebody who must be a member of it."""
         self._check_named(group_id)
         group = self.groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
-            raise UnknownMemberIdError(about=f"group {group_id}, which is not a classic group")
+        if not isinstance(group, ClassicGroup | ConsumerGroup):
+            raise UnknownMemberIdError(about=f"group {group_id}, which does not exist")
         return group
 
-    def _group_to_join(self, request: JoinGroupRequest) -> ClassicGroup:
+    def _group_to_join(self, request: JoinGroupRequest) -> ClassicGroup | ConsumerGroup:
         """The group; made for who comes without a member id, in the place of an empty one of another kind."""
         group = self.groups.get(request.group_id)
-        if isinstance(group, ClassicGroup):
+        if isinstance(group, ClassicGroup) or (isinstance(group, ConsumerGroup) and not group.is_empty):
             return group
         if group is not None and not group.is_empty:
             raise InconsistentGroupProtocolError(about=f"group {request.group_id} of type {group.type_name}")

@@ -25,7 +25,7 @@ from kclient.errors import (
 )
 from kclient.wire.messages.classic_groups import JoinGroupRequest, JoinGroupResponse
 
-_MEMBER_ID_REQUIRED = 4
+MEMBER_ID_REQUIRED_FROM = 4
 _SKIPS_ASSIGNMENT = 9
 # A new member has no id to send heartbeats with. If its client gave up waiting, this is when that is noticed.
 NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
@@ -88,7 +88,7 @@ def _join_without_id(group: ClassicGroup, applicant: Applicant) -> None:
     holder = group.members.static(request.group_instance_id)
     if holder is not None:
         _replace(group, applicant, holder, member_id)
-    elif request.group_instance_id is None and applicant.version >= _MEMBER_ID_REQUIRED:
+    elif request.group_instance_id is None and applicant.version >= MEMBER_ID_REQUIRED_FROM:
         # A client that never saw this answer joins once more without an id; it must not be in twice.
         group.members.pending.add(member_id)
         rebalance.expect(group, member_id, request.session_timeout_ms)

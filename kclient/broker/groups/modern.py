@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -34,6 +34,7 @@ from kclient.broker.groups.modern_member import (
     MemberState,
     Step,
     reconcile,
+    successor,
 )
 from kclient.broker.groups.modern_messages import Client, answer, owned_in, updated
 from kclient.broker.groups.modern_records import (
@@ -44,7 +45,7 @@ from kclient.broker.groups.modern_records import (
 )
 from kclient.broker.groups.modern_regex import compile_regex
 from kclient.broker.groups.modern_subscriptions import Subscriptions, TopicView
-from kclient.broker.groups.modern_timers import MemberTimers
+from kclient.broker.groups.modern_timers import GroupTimers
 from kclient.clock import Clock
 from kclient.errors import GroupMaxSizeReachedError
 from kclient.wire.messages.consumer_groups import (
@@ -69,15 +70,26 @@ class Surroundings:
 
 
 class ConsumerGroup(GroupChecks):
-    """One group. `replaces` are records that delete the group in whose place it comes."""
+    """One group. `replaces` are records that delete the group in whose place it comes.
+
+    Some of its members may speak the classic protocol (`mixed`). When only those are left, `only_classic` is
+    called, with whether they have to rebalance; from then on there is a classic group in its place.
+    """
 
     type_name: ClassVar[GroupType] = "consumer"
 
-    def __init__(self, group_id: str, around: Surroundings, replaces: Sequence[GroupRecord] = ()) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        around: Surroundings,
+        only_classic: Callable[[ConsumerGroup, bool], None],
+        replaces: Sequence[GroupRecord] = (),
+    ) -> None:
         super().__init__(group_id, Subscriptions(around.topics))
         self.epoch = self.assignment_epoch = FIRST_EPOCH
         self.targets: dict[str, Partitions] = {}
         self._around = around
+        self._only_classic = only_classic
         self._owners: dict[TopicPartition, str] = {}
         self._unsaved = list(replaces)
         self._changed: set[str] = set()
@@ -86,8 +98,21 @@ class ConsumerGroup(GroupChecks):
         self._assigned_at_ms = 0
         self._topics_stale = False
         self._resolving: asyncio.Handle | None = None
-        self._sessions = MemberTimers(around.loop, self._expire)
-        self._rebalances = MemberTimers(around.loop, self._expire)
+        self.timers = GroupTimers(around.loop, self._expire)
+
+    @property
+    def config(self) -> GroupConfig:
+        return self._around.config
+
+    @property
+    def is_ready_for_classic(self) -> bool:
+        """Could a classic group take its place, because only classic members are in it?"""
+        return (
+            bool(self.members)
+            and all(member.classic is not None for member in self.members.values())
+            and self.config.downgrades
+            and len(self.members) <= self.config.group_max_size
+        )
 
     @property
     def assignor(self) -> str:
@@ -103,15 +128,35 @@ class ConsumerGroup(GroupChecks):
         after = updated(before, request, client)
         if after.topic_regex != before.topic_regex:
             compile_regex(after.topic_regex)
+        after = self.advance(before, after, owned_in(request), replaced)
+        self.timers.joins.stop(after.member_id)
+        self.timers.syncs.stop(after.member_id)
+        self.save()
+        return answer(request, before, after, self.config.group_consumer_heartbeat_interval_ms)
+
+    def advance(
+        self, before: Member, after: Member, owned: Partitions | None, replaced: str | None
+    ) -> Member:
+        """A member was heard of and is as `after` says: move the group on, and it. The caller saves."""
         if replaced is not None:
             self._hand_over(replaced, after.member_id)
         self.put(after)
         anew = self._resubscribed(before, after)
         self._assign_when_due()
-        after = self._move_on(after, anew, owned_in(request))
-        self._sessions.start(after.member_id, self._around.config.group_consumer_session_timeout_ms)
-        self._save()
-        return answer(request, before, after, self._around.config.group_consumer_heartbeat_interval_ms)
+        after = self._move_on(after, anew, owned)
+        self.keep_alive(after)
+        return after
+
+    def keep_alive(self, member: Member) -> None:
+        """The member was heard of: its session begins anew."""
+        own = None if member.classic is None else member.classic.session_timeout_ms
+        timeout = self.config.group_consumer_session_timeout_ms if own is None else own
+        self.timers.sessions.start(member.member_id, timeout)
+
+    def awaits_others(self, member: Member) -> bool:
+        """Does somebody else still hold what the member is to have?"""
+        missing = self.targets.get(member.member_id, NOTHING) - member.assigned.keys()
+        return any(partition in self._owners for partition in missing)
 
     def leave(self, member_id: str, instance_id: str | None, epoch: int = LEFT_FOR_GOOD) -> None:
         """A member goes for good, or (static, `LEFT_FOR_NOW`) keeps its place until its session runs out."""
@@ -119,11 +164,33 @@ class ConsumerGroup(GroupChecks):
         if instance_id is not None and member_id and member.member_id != member_id:
             raise fenced(member, member_id, instance_id)
         if epoch == LEFT_FOR_NOW:
-            self._rebalances.stop(member.member_id)
+            self.timers.revocations.stop(member.member_id)
             self.put(replace(member, epoch=LEFT_FOR_NOW, revoking={}))
+            self.save()
         else:
-            self._remove(member.member_id)
-        self._save()
+            self.part_with([member.member_id])
+
+    def part_with(self, member_ids: Iterable[str]) -> None:
+        """Members are gone. What they had is for the others, in a classic group if only such are left."""
+        for member_id in member_ids:
+            self.release(member_id)
+        if self.is_ready_for_classic:
+            self.become_classic(rebalance=True)
+        else:
+            self._bump_if(True)
+            self.save()
+
+    def begin_with(self, members: Sequence[Member], epoch: int) -> None:
+        """Be a group with members from the start, all of which have what they should at this epoch."""
+        self.epoch = self.assignment_epoch = epoch
+        for member in members:
+            self.put(member)
+            self.targets[member.member_id] = frozenset(member.assigned)
+            self.keep_alive(member)
+        self.subscriptions.look_again(members)
+
+    def become_classic(self, *, rebalance: bool) -> None:
+        self._only_classic(self, rebalance)
 
     def topics_changed(self) -> None:
         """Topics came, went or grew: match regular expressions again; the rest waits for a heartbeat."""
@@ -132,41 +199,35 @@ class ConsumerGroup(GroupChecks):
             self._resolve()
 
     def tombstones(self) -> list[GroupRecord]:
-        gone = [
-            record for member_id in self.members for record in member_tombstones(self.group_id, member_id)
-        ]
+        ids = sorted(self.members.keys() | self._changed)
+        gone = [record for member_id in ids for record in member_tombstones(self.group_id, member_id)]
         gone += [regex_record(self.group_id, regex, None, 0) for regex in self.subscriptions.resolved]
         return gone + [(key, None) for key, _ in group_records(self.group_id, 0, 0, 0, 0)]
 
     def loaded(self) -> None:
         for member in self.members.values():
-            self._sessions.start(member.member_id, self._around.config.group_consumer_session_timeout_ms)
+            self.keep_alive(member)
             if member.state is MemberState.UNREVOKED:
-                self._rebalances.start(member.member_id, member.rebalance_timeout_ms)
+                self._time_revocation(member)
         self._saved = self.epoch, self.assignment_epoch
         self._changed.clear()
         self.topics_changed()
 
     def close(self) -> None:
-        self._sessions.stop_all()
-        self._rebalances.stop_all()
+        self.timers.stop()
         if self._resolving is not None:
             self._resolving.cancel()
 
     def _find(self, request: ConsumerGroupHeartbeatRequest) -> tuple[Member, str | None]:
         """The member that a heartbeat is from, and the id of the static member that it takes the place of."""
         joins, member_id, instance_id = request.member_epoch == 0, request.member_id, request.instance_id
-        limit = self._around.config.group_consumer_max_size
-        if len(self.members) >= limit and member_id not in self.members:
-            raise GroupMaxSizeReachedError(
-                f"The consumer group has reached its maximum capacity of {limit} members."
-            )
+        self.check_room(member_id)
         if instance_id is not None and (not joins or instance_id in self.static):
             member = self.static_member(instance_id)
             if joins:
-                if member.epoch != LEFT_FOR_NOW:
+                if member.epoch != LEFT_FOR_NOW and member.classic is None:
                     raise unreleased(member, member_id, instance_id)
-                return replace(member, member_id=member_id, epoch=0, previous_epoch=0), member.member_id
+                return successor(member, member_id), member.member_id
             if member.member_id != member_id:
                 raise fenced(member, member_id, instance_id)
         elif joins:
@@ -175,6 +236,14 @@ class ConsumerGroup(GroupChecks):
             member = self.member(member_id)
         check_epoch(member, request.member_epoch, owned_in(request))
         return member, None
+
+    def check_room(self, member_id: str) -> None:
+        """May one more come, if it is one more?"""
+        limit = self.config.group_consumer_max_size
+        if len(self.members) >= limit and member_id not in self.members:
+            raise GroupMaxSizeReachedError(
+                f"The consumer group has reached its maximum capacity of {limit} members."
+            )
 
     def _hand_over(self, old: str, new: str) -> None:
         target = self.targets.get(old, NOTHING)
@@ -205,7 +274,7 @@ class ConsumerGroup(GroupChecks):
         self._around.store.append(self.group_id, records)
         used = {regex: names for regex, names in changed.items() if names is not None}
         self._bump_if(any(names != known.get(regex, set()) for regex, names in used.items()))
-        self._save()
+        self.save()
 
     def _assign_when_due(self) -> None:
         """Compute the target for the group epoch; members that come together wait for one computation."""
@@ -240,11 +309,15 @@ class ConsumerGroup(GroupChecks):
         after = reconcile(member, step)
         if after != member:
             self.put(after)
-            if after.state is MemberState.UNREVOKED:
-                self._rebalances.start(after.member_id, after.rebalance_timeout_ms)
-            else:
-                self._rebalances.stop(after.member_id)
+            self._time_revocation(after)
         return after
+
+    def _time_revocation(self, member: Member) -> None:
+        """A classic member has to join again, which is timed by itself."""
+        if member.state is MemberState.UNREVOKED and member.classic is None:
+            self.timers.revocations.start(member.member_id, member.rebalance_timeout_ms)
+        else:
+            self.timers.revocations.stop(member.member_id)
 
     def put(self, member: Member) -> None:
         """Have a member as it is now, after a heartbeat or a record of before a restart."""
@@ -264,8 +337,7 @@ class ConsumerGroup(GroupChecks):
         member = self.members.pop(member_id)
         self._disown(member)
         self.targets.pop(member_id, None)
-        self._sessions.stop(member_id)
-        self._rebalances.stop(member_id)
+        self.timers.forget(member_id)
         if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
             del self.static[member.instance_id]
         self._changed.add(member_id)
@@ -275,15 +347,11 @@ class ConsumerGroup(GroupChecks):
             if self._owners.get(partition) == member.member_id:
                 del self._owners[partition]
 
-    def _remove(self, member_id: str) -> None:
-        self.release(member_id)
-        self._bump_if(True)
-
     def _expire(self, member_id: str) -> None:
-        self._remove(member_id)
-        self._save()
+        self.part_with([member_id])
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Store what has changed."""
         records, self._unsaved = self._unsaved, []
         for member_id in sorted(self._changed):
             member = self.members.get(member_id)

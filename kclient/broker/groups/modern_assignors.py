@@ -37,6 +37,14 @@ Assignor: TypeAlias = Callable[[Members, Counts], dict[str, Partitions]]
 K = TypeVar("K", str, UUID)
 
 
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
+    """Partition numbers in order, by topic."""
+    found: dict[UUID, list[int]] = defaultdict(list)
+    for topic_id, partition in sorted(partitions):
+        found[topic_id].append(partition)
+    return found
+
+
 def java_hash(key: str | UUID) -> int:
     """`hashCode()` of Java's String or of Kafka's Uuid, as 32 bits without sign."""
     if isinstance(key, UUID):

@@ -11,9 +11,10 @@ from kclient.broker.groups.modern_assignors import Partitions
 from kclient.broker.groups.modern_member import Member
 from kclient.broker.groups.modern_subscriptions import Subscriptions
 from kclient.errors import (
+    BrokerError,
     FencedInstanceIdError,
     FencedMemberEpochError,
-    InconsistentGroupProtocolError,
+    IllegalGenerationError,
     NonEmptyGroupError,
     StaleMemberEpochError,
     UnknownMemberIdError,
@@ -74,12 +75,12 @@ class GroupChecks:
         if epoch < 0 and not self.members:
             return
         member = self.member(member_id)
-        if version < _COMMIT_WITH_EPOCH:
+        if version < _COMMIT_WITH_EPOCH and member.classic is None:
             raise UnsupportedVersionError(
                 "OffsetCommit version 9 or above must be used by members using the modern group protocol"
             )
         if epoch != member.epoch:
-            raise _stale(epoch, member.epoch)
+            raise _stale(member, epoch)
 
     def check_commit_of(self, member_id: str, epoch: int, topic_id: UUID, partition: int) -> None:
         """May the member commit for a partition, perhaps with an older epoch at which it had it already?"""
@@ -92,14 +93,14 @@ class GroupChecks:
             )
         since = member.held.get((topic_id, partition))
         if since is None or epoch < since:
-            raise _stale(epoch, member.epoch)
+            raise _stale(member, epoch)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         if member_id is None and epoch < 0:
             return
         member = self.member(member_id)
         if epoch != member.epoch:
-            raise _stale(epoch, member.epoch)
+            raise _stale(member, epoch)
 
     def check_delete(self) -> None:
         if self.members:
@@ -108,18 +109,12 @@ class GroupChecks:
     def check_offset_delete(self) -> None:
         """Allowed in every state; topics that somebody consumes are looked at one by one."""
 
-    def check_classic_join(self, member_id: str) -> None:
-        """Kafka lets classic members in while a group is migrated; here a group is of one kind."""
-        if self.members:
-            raise InconsistentGroupProtocolError(f"Member {member_id}'s protocols are not supported.")
-
-    def check_classic_member(self, member_id: str, instance_id: str | None) -> None:
-        """Classic heartbeats and syncs: no member here speaks that protocol."""
+    def holder(self, member_id: str, instance_id: str | None) -> Member:
+        """The member of these ids; a static member is the one that holds its instance id now."""
         member = self.member(member_id) if instance_id is None else self.static_member(instance_id)
-        if member.member_id != member_id:
-            assert instance_id is not None
+        if instance_id is not None and member.member_id != member_id:
             raise fenced(member, member_id, instance_id)
-        raise UnknownMemberIdError(f"Member {member_id} does not use the classic protocol.")
+        return member
 
     def is_subscribed_to(self, topic: str) -> bool:
         return any(topic in self.subscriptions.names(member) for member in self.members.values())
@@ -157,7 +152,11 @@ def unreleased(member: Member, member_id: str, instance_id: str) -> UnreleasedIn
     )
 
 
-def _stale(epoch: int, expected: int) -> StaleMemberEpochError:
+def _stale(member: Member, epoch: int) -> BrokerError:
+    if member.classic is not None:
+        return IllegalGenerationError(
+            f"The received generation id {epoch} does not match the expected member epoch {member.epoch}."
+        )
     return StaleMemberEpochError(
-        f"The received member epoch {epoch} does not match the expected member epoch {expected}."
+        f"The received member epoch {epoch} does not match the expected member epoch {member.epoch}."
     )

@@ -49,6 +49,14 @@ class MemberState(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ClassicSide:
+    """What is known of a member that speaks the classic protocol, in a group that is being migrated."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """What is known of a member. Partitions are kept with the epoch at which the member got them."""
 
@@ -66,6 +74,7 @@ class Member:
     state: MemberState = MemberState.STABLE
     assigned: Mapping[TopicPartition, int] = field(default_factory=dict)
     revoking: Mapping[TopicPartition, int] = field(default_factory=dict)
+    classic: ClassicSide | None = None
 
     @property
     def held(self) -> dict[TopicPartition, int]:
@@ -75,6 +84,11 @@ class Member:
     def is_at(self, epoch: int) -> bool:
         """Has the member all that the target of this epoch gives it?"""
         return self.state is MemberState.STABLE and self.epoch == epoch
+
+
+def successor(member: Member, member_id: str) -> Member:
+    """Who takes the place of a static member: another process with all that the first one had."""
+    return replace(member, member_id=member_id, epoch=0, previous_epoch=0)
 
 
 @dataclass(frozen=True, slots=True)

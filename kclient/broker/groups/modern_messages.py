@@ -5,11 +5,12 @@ Functions from messages to values and back; `modern_service` and `modern` call t
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, replace
+from random import Random
 
-from kclient.broker.groups.modern_assignors import ASSIGNORS, Partitions
+from kclient.broker.groups.modern_assignors import ASSIGNORS, Partitions, by_topic
 from kclient.broker.groups.modern_member import LEFT_FOR_GOOD, LEFT_FOR_NOW, Member
-from kclient.broker.groups.modern_records import by_topic
 from kclient.errors import InvalidRequestError, UnsupportedAssignorError
 from kclient.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
@@ -63,6 +64,12 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
         )
 
 
+def new_member_id(random: Random) -> str:
+    """A member id as Kafka makes it: 16 random bytes in URL-safe base64 that do not begin with a dash."""
+    made = base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
+    return made if made[0] != "-" else new_member_id(random)
+
+
 def _blank(text: str | None) -> bool:
     return text is not None and not text.strip()
 
@@ -100,6 +107,7 @@ def updated(member: Member, request: ConsumerGroupHeartbeatRequest, client: Clie
         topic_names=member.topic_names if names is None else frozenset(names),
         topic_regex=member.topic_regex if regex is None else regex,
         assignor=member.assignor if request.server_assignor is None else request.server_assignor,
+        classic=None,
     )
 
 

@@ -6,24 +6,24 @@ The values are flexible messages, the keys are not. `modern` writes them, `moder
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, TypeVar
-from uuid import UUID
 
 from kclient.broker.groups.base import GroupRecord
-from kclient.broker.groups.modern_assignors import Partitions, TopicPartition
-from kclient.broker.groups.modern_member import Member, MemberState
+from kclient.broker.groups.modern_assignors import Partitions, TopicPartition, by_topic
+from kclient.broker.groups.modern_member import ClassicSide, Member, MemberState
 from kclient.wire.message import Data
 from kclient.wire.schema import (
     Array,
+    Bytes,
     Int8,
     Int16,
     Int32,
     Int64,
     NullableArray,
     NullableString,
+    NullableStruct,
     String,
     Struct,
     Tag,
@@ -54,6 +54,16 @@ class GroupValue(Data, versions="0", flexible="0+"):
     metadata_hash: Annotated[Int64, Tag(0)] = 0
 
 
+class ClassicProtocol(Struct):
+    name: String
+    metadata: Bytes
+
+
+class ClassicMember(Struct):
+    session_timeout_ms: Int32
+    supported_protocols: Array[ClassicProtocol]
+
+
 class MemberValue(Data, versions="0", flexible="0+"):
     instance_id: NullableString = None
     rack_id: NullableString = None
@@ -63,6 +73,7 @@ class MemberValue(Data, versions="0", flexible="0+"):
     subscribed_topic_regex: NullableString = None
     rebalance_timeout_ms: Int32 = -1
     server_assignor: NullableString = None
+    classic_member_metadata: Annotated[NullableStruct[ClassicMember], Tag(0)] = None
 
 
 class TargetEpochValue(Data, versions="0", flexible="0+"):
@@ -130,6 +141,7 @@ def member_records(group_id: str, member: Member, target: Partitions) -> list[Gr
         subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.assignor,
+        classic_member_metadata=_stored_side(member.classic),
     )
     current = CurrentValue(
         member_epoch=member.epoch,
@@ -184,6 +196,7 @@ def with_metadata(member: Member, value: bytes) -> Member:
         topic_regex=about.subscribed_topic_regex or "",
         rebalance_timeout_ms=about.rebalance_timeout_ms,
         assignor=about.server_assignor,
+        classic=_restored_side(about.classic_member_metadata),
     )
 
 
@@ -204,12 +217,20 @@ def target_of(value: bytes) -> Partitions:
     return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
-    """Partition numbers in order, by topic."""
-    found: dict[UUID, list[int]] = defaultdict(list)
-    for topic_id, partition in sorted(partitions):
-        found[topic_id].append(partition)
-    return found
+def _stored_side(side: ClassicSide | None) -> ClassicMember | None:
+    if side is None:
+        return None
+    return ClassicMember(
+        session_timeout_ms=side.session_timeout_ms,
+        supported_protocols=[ClassicProtocol(name=name, metadata=data) for name, data in side.protocols],
+    )
+
+
+def _restored_side(stored: ClassicMember | None) -> ClassicSide | None:
+    if stored is None:
+        return None
+    protocols = tuple((one.name, bytes(one.metadata)) for one in stored.supported_protocols)
+    return ClassicSide(stored.session_timeout_ms, protocols)
 
 
 def _held(held: Mapping[TopicPartition, int]) -> list[HeldPartitions]:

@@ -6,16 +6,16 @@ Handlers call `heartbeat` and `describe`, the server `topics_changed`; for the c
 
 from __future__ import annotations
 
-import base64
-from collections.abc import MutableMapping
 from dataclasses import replace
-from random import Random
 
-from kclient.broker.groups.base import Group
+from kclient.broker.groups import rebalance
+from kclient.broker.groups.base import Group, GroupHouse
+from kclient.broker.groups.classic import ClassicGroup
+from kclient.broker.groups.migration import check_upgrade, downgraded, upgrade
 from kclient.broker.groups.modern import ConsumerGroup, Surroundings
-from kclient.broker.groups.modern_assignors import NOTHING, TopicPartition
+from kclient.broker.groups.modern_assignors import NOTHING, TopicPartition, by_topic
 from kclient.broker.groups.modern_member import LEFT_FOR_GOOD, LEFT_FOR_NOW, Member
-from kclient.broker.groups.modern_messages import Client, check_request
+from kclient.broker.groups.modern_messages import Client, check_request, new_member_id
 from kclient.broker.groups.modern_records import (
     CURRENT,
     GROUP,
@@ -29,7 +29,6 @@ from kclient.broker.groups.modern_records import (
     ItemKey,
     RegexValue,
     TargetEpochValue,
-    by_topic,
     restored,
     target_of,
     with_assignment,
@@ -45,18 +44,18 @@ from kclient.wire.messages.consumer_groups import (
 )
 
 DescribedGroup = ConsumerGroupDescribeResponse.DescribedGroup
-_MODERN_MEMBER = 1
+_CLASSIC_MEMBER, _MODERN_MEMBER = 0, 1
 
 
 class ConsumerGroups:
-    """The consumer groups among `groups`."""
+    """The consumer groups among those of a house."""
 
     key_versions = KEY_VERSIONS
 
-    def __init__(self, groups: MutableMapping[str, Group], around: Surroundings, random: Random) -> None:
-        self._groups = groups
+    def __init__(self, house: GroupHouse, around: Surroundings) -> None:
+        self._house = house
+        self._groups = house.groups
         self._around = around
-        self._random = random
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, version: int, client: Client
@@ -73,12 +72,18 @@ class ConsumerGroups:
         group, replaced = self._joined(request)
         if not request.member_id:
             request = ConsumerGroupHeartbeatRequest(
-                **{name: getattr(request, name) for name in request._names} | {"member_id": self._new_id()}
+                **{name: getattr(request, name) for name in request._names}
+                | {"member_id": new_member_id(self._house.random)}
             )
-        response = group.heartbeat(request, client)
+        try:
+            response = group.heartbeat(request, client)
+        except BrokerError:
+            if self._groups.get(request.group_id) is not group:
+                group.close()
+            raise
         if self._groups.get(request.group_id) is not group:
-            if replaced is not None:
-                replaced.close()
+            if isinstance(replaced, ClassicGroup):
+                replaced.give_way()
             self._groups[request.group_id] = group
         return response
 
@@ -137,11 +142,11 @@ class ConsumerGroups:
         """The group that records are about; one that only holds offsets gives way."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
-            group = self._groups[group_id] = ConsumerGroup(group_id, self._around)
+            group = self._groups[group_id] = self._made(group_id)
         return group
 
     def _joined(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, Group | None]:
-        """The group of a heartbeat, new where it begins one, and the empty classic group that gives way."""
+        """The group of a heartbeat, new where it begins one, and the classic group that gives way to it."""
         group_id = request.group_id
         found = self._groups.get(group_id)
         if isinstance(found, ConsumerGroup):
@@ -150,16 +155,25 @@ class ConsumerGroups:
             if found is None:
                 raise GroupIdNotFoundError(f"Consumer group {group_id} not found.")
             raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
-        if found is not None and not found.is_empty:
-            why = (
-                "online upgrade is disabled"
-                if found.protocol_type == "consumer"
-                else "the group does not use the consumer embedded protocol"
-            )
-            raise GroupIdNotFoundError(
-                f"Cannot upgrade classic group {group_id} to consumer group because {why}."
-            )
-        return ConsumerGroup(group_id, self._around, found.tombstones() if found else ()), found
+        made = self._made(group_id, found)
+        if isinstance(found, ClassicGroup) and not found.is_empty:
+            check_upgrade(found, self._around.config)
+            upgrade(found, into=made)
+        return made, found
+
+    def _made(self, group_id: str, replaced: Group | None = None) -> ConsumerGroup:
+        tombstones = replaced.tombstones() if replaced else ()
+        return ConsumerGroup(group_id, self._around, self._downgrade, tombstones)
+
+    def _downgrade(self, group: ConsumerGroup, has_to_rebalance: bool) -> None:
+        """Have a classic group where only classic members are left."""
+        classic = downgraded(group, self._house)
+        self._house.append(group.group_id, [*group.tombstones(), classic.record()])
+        group.close()
+        self._groups[group.group_id] = classic
+        classic.loaded()
+        if has_to_rebalance:
+            rebalance.changed(classic)
 
     def _existing(self, group_id: str) -> ConsumerGroup:
         group = self._groups.get(group_id)
@@ -168,11 +182,6 @@ class ConsumerGroups:
         if not isinstance(group, ConsumerGroup):
             raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
         return group
-
-    def _new_id(self) -> str:
-        """A member id as Kafka makes it: 16 random bytes in URL-safe base64 that do not begin with a dash."""
-        made = base64.urlsafe_b64encode(self._random.randbytes(16)).decode().rstrip("=")
-        return made if made[0] != "-" else self._new_id()
 
 
 def refused(group_id: str, error: BrokerError) -> DescribedGroup:
@@ -222,7 +231,7 @@ def _described(group: ConsumerGroup) -> DescribedGroup:
                 subscribed_topic_regex=member.topic_regex,
                 assignment=shown(frozenset(member.held)),
                 target_assignment=shown(group.targets.get(member.member_id, NOTHING)),
-                member_type=_MODERN_MEMBER,
+                member_type=_MODERN_MEMBER if member.classic is None else _CLASSIC_MEMBER,
             )
             for member in group.members.values()
         ],

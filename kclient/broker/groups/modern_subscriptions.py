@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 from uuid import UUID
 
+from kclient.broker.groups.modern_assignors import Partitions, TopicPartition, by_topic
 from kclient.broker.groups.modern_member import Member
 from kclient.broker.groups.modern_regex import matching
 
@@ -45,6 +46,17 @@ class Subscriptions:
 
     def topic_names(self) -> dict[UUID, str]:
         return {topic_id: name for name, (topic_id, _) in self._view.topics().items()}
+
+    def by_name(self, partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+        """Partitions by the names of topics that exist."""
+        names = self.topic_names()
+        return {names[topic]: numbers for topic, numbers in by_topic(partitions).items() if topic in names}
+
+    def by_id(self, partitions: Mapping[str, Iterable[int]]) -> Partitions:
+        """Partitions by the ids of topics that exist."""
+        topics = self._view.topics()
+        known = {name: numbers for name, numbers in partitions.items() if name in topics}
+        return frozenset((topics[name][0], number) for name, numbers in known.items() for number in numbers)
 
     def is_resolved(self, regex: str) -> bool:
         return not regex or regex in self.resolved

@@ -65,11 +65,7 @@ def leave(
             _leave(group, identity)
         except BrokerError as error:
             code = error.code
-        answers.append(
-            LeaveGroupResponse.MemberResponse(
-                member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
-            )
-        )
+        answers.append(left(identity, code))
     if group.state is not State.EMPTY and any(answer.error_code == 0 for answer in answers):
         rebalance.changed(group)
     return answers
@@ -79,14 +75,14 @@ def not_members(
     leaving: list[LeaveGroupRequest.MemberIdentity],
 ) -> list[LeaveGroupResponse.MemberResponse]:
     """Where there is no such group, nobody is a member of it."""
-    return [
-        LeaveGroupResponse.MemberResponse(
-            member_id=identity.member_id,
-            group_instance_id=identity.group_instance_id,
-            error_code=UnknownMemberIdError.code,
-        )
-        for identity in leaving
-    ]
+    return [left(identity, UnknownMemberIdError.code) for identity in leaving]
+
+
+def left(identity: LeaveGroupRequest.MemberIdentity, code: int) -> LeaveGroupResponse.MemberResponse:
+    """The answer to one of those who leave."""
+    return LeaveGroupResponse.MemberResponse(
+        member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
+    )
 
 
 def _leave(group: ClassicGroup, identity: LeaveGroupRequest.MemberIdentity) -> None:

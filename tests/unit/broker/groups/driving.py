@@ -76,7 +76,7 @@ class FewTopics:
 class Groups:
     """A coordinator for the length of a test. Everything that still waits is answered when it is closed."""
 
-    def __init__(self, store: GroupStore | None = None, **config: int) -> None:
+    def __init__(self, store: GroupStore | None = None, **config: Any) -> None:
         self.store = MemoryStore() if store is None else store
         self.clock = LoopClock()
         self.topics = FewTopics()

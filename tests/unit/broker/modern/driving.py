@@ -76,7 +76,11 @@ class World:
         self.around = Surroundings(
             self.store, self.topics, config or GroupConfig(), WallClock(), self.loop, int(INTERVAL * 1000)
         )
-        self.service = ConsumerGroups(self.groups, self.around, Random(1))
+        self.config, self.clock, self.random = self.around.config, self.around.clock, Random(1)
+        self.service = ConsumerGroups(self, self.around)
+
+    def append(self, group_id: str, records: list[GroupRecord]) -> None:
+        self.store.append(group_id, records)
 
     def pass_time(self, seconds: float) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))

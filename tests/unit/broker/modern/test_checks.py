@@ -10,7 +10,6 @@ from kclient.broker.groups.modern_regex import compile_regex, matching
 from kclient.errors import (
     BrokerError,
     FencedInstanceIdError,
-    InconsistentGroupProtocolError,
     InvalidRegularExpressionError,
     NonEmptyGroupError,
     StaleMemberEpochError,
@@ -68,18 +67,15 @@ def test_fetching_offsets_needs_the_epoch_only_from_who_says_who_it_is() -> None
         _refused(UnknownMemberIdError, lambda: group.check_fetch("", -1))
 
 
-def test_a_group_with_members_is_neither_deleted_nor_joined_by_the_classic_protocol() -> None:
+def test_a_group_with_members_is_not_deleted() -> None:
     with world(a=4) as where:
         where.join("m", "a", instance_id="i")
         group = where.group()
         _refused(NonEmptyGroupError, group.check_delete)
-        _refused(InconsistentGroupProtocolError, lambda: group.check_classic_join("x"))
-        _refused(UnknownMemberIdError, lambda: group.check_classic_member("m", None))
-        _refused(UnknownMemberIdError, lambda: group.check_classic_member("x", None))
-        _refused(FencedInstanceIdError, lambda: group.check_classic_member("x", "i"))
+        _refused(UnknownMemberIdError, lambda: group.holder("x", None))
+        _refused(FencedInstanceIdError, lambda: group.holder("x", "i"))
         group.leave("", "i")
         group.check_delete()
-        group.check_classic_join("x")
 
 
 def test_subscribed_topics_are_known_by_name_and_by_regex() -> None:

@@ -1,15 +1,14 @@
-"""Groups as a whole: descriptions, restarts, the other kind of group, and the handlers over them."""
+"""Groups as a whole: descriptions, restarts, and the handlers over them."""
 
 from __future__ import annotations
 
 import struct
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from kclient.broker.api import APIS, Handler
-from kclient.broker.groups.base import Group
 from kclient.broker.groups.modern_member import MemberState
 from kclient.broker.handlers import modern_groups
 from kclient.errors import GroupIdNotFoundError
@@ -22,57 +21,6 @@ from kclient.wire.messages.consumer_groups import (
 from tests.unit.broker.modern.driving import Consumer, World, world
 
 assert modern_groups.__doc__  # importing it registers the handlers
-
-
-class Classic:
-    """As much of a classic group as it takes to stand in the way."""
-
-    def __init__(self, *, empty: bool, protocol_type: str = "consumer") -> None:
-        self.is_empty = empty
-        self.protocol_type = protocol_type
-        self.closed = False
-
-    def tombstones(self) -> list[tuple[bytes, bytes | None]]:
-        return [(b"\x00\x02\x00\x01g", None)]
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _group(classic: Classic) -> Group:
-    return cast("Group", classic)
-
-
-def test_an_empty_classic_group_gives_way() -> None:
-    with world(a=2) as where:
-        classic = Classic(empty=True)
-        where.store.append("g", [(b"\x00\x02\x00\x01g", b"classic")])
-        where.groups["g"] = _group(classic)
-        assert where.told(where.join("m", "a")) == {"a": [0, 1]}
-        assert where.state() == "Stable"
-        assert classic.closed
-        assert b"\x00\x02\x00\x01g" not in where.store.records
-        assert where.store.appended[1][0] == (b"\x00\x02\x00\x01g", None)  # before anything of its successor
-
-
-@pytest.mark.parametrize(
-    ("protocol_type", "why"),
-    [
-        ("consumer", "online upgrade is disabled"),
-        ("connect", "the group does not use the consumer embedded protocol"),
-    ],
-)
-def test_a_classic_group_with_members_stays(protocol_type: str, why: str) -> None:
-    with world(a=2) as where:
-        where.groups["g"] = _group(Classic(empty=False, protocol_type=protocol_type))
-        with pytest.raises(GroupIdNotFoundError, match=f"Cannot upgrade classic group g .* because {why}"):
-            where.join("m", "a")
-        for epoch in (1, -1):
-            with pytest.raises(GroupIdNotFoundError, match="Group g is not a consumer group"):
-                where.heartbeat("m", epoch)
-        with pytest.raises(GroupIdNotFoundError, match="Group g is not a consumer group"):
-            where.described()
-        where.groups.clear()
 
 
 def test_a_description_shows_what_is_held_and_what_is_meant() -> None:
