@@ -7,7 +7,7 @@ therefore fail a test in whose course the broker logged an error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,12 +47,14 @@ class Stage(RunningBroker):
 
 
 @contextmanager
-def staged(nodes: int = 1, data: Path | None = None) -> Iterator[Stage]:
+def staged(
+    nodes: int = 1, data: Path | None = None, config: Mapping[str, str] | None = None
+) -> Iterator[Stage]:
     complaints = _Complaints()
     logger = logging.getLogger("kclient.broker")
     logger.addHandler(complaints)
     try:
-        with Stage(nodes=nodes, data=data, config=_CONFIG) as stage:
+        with Stage(nodes=nodes, data=data, config={**_CONFIG, **(config or {})}) as stage:
             yield stage
     finally:
         logger.removeHandler(complaints)
