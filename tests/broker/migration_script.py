@@ -112,11 +112,16 @@ class Migrating:
         }  # fmt: skip
         return await self.beat(label, member, 0, **{**first, **changes})
 
-    async def commit(self, label: str, member: str, epoch: int, version: int = 9) -> None:
-        one = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+    async def commit(
+        self, label: str, member: str, epoch: int, version: int = 9, partitions: Sequence[int] = (0,)
+    ) -> None:
+        offsets = [
+            {"partition_index": number, "committed_offset": 5, "committed_metadata": ""}
+            for number in partitions
+        ]
         request = build(
             OffsetCommitRequest, group_id=self.group, generation_id_or_member_epoch=epoch, member_id=member,
-            group_instance_id=None, topics=[{"name": TOPIC, "partitions": [one]}],
+            group_instance_id=None, topics=[{"name": TOPIC, "partitions": offsets}],
         )  # fmt: skip
         await self.talk.ask(f"{label}: commit", request, version)
 
@@ -165,6 +170,11 @@ async def there_and_back(talk: Talk) -> None:
     await group.alive("has let go", member, 2)
     await group.beat("gets the rest", NEWCOMER, 2)
     await group.beat("has the rest", NEWCOMER, 2, topic_partitions=owning(topic_id, 2, 3))
+    for epoch in (0, 1, 2, 3):
+        for who in (member, NEWCOMER):
+            await group.commit(f"epoch {epoch} of what it keeps", who, epoch)
+            await group.commit(f"epoch {epoch} of what it gained", who, epoch, partitions=[2])
+            await group.commit(f"epoch {epoch} of both", who, epoch, partitions=[0, 2])
     await group.look("both")
 
     await group.beat("the other goes", NEWCOMER, -1)

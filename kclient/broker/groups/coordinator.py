@@ -132,7 +132,7 @@ class GroupCoordinator(GroupKeeper):
         try:
             refusal = 0
             if found:
-                self._check_commit(request, version)
+                self._check_commit(request, version, found)
         except BrokerError as error:
             refusal = error.code
         now, changes = self.now_ms(), []
@@ -240,8 +240,10 @@ class GroupCoordinator(GroupKeeper):
         self.groups[request.group_id] = made
         return made
 
-    def _check_commit(self, request: OffsetCommitRequest, version: int) -> None:
-        """May it commit? A group need not exist for those who have no generation to show."""
+    def _check_commit(
+        self, request: OffsetCommitRequest, version: int, found: list[requests.CommittedPartition]
+    ) -> None:
+        """May it commit all of this? A group need not exist for those who have no generation to show."""
         self._check_open()
         epoch = request.generation_id_or_member_epoch
         group = self.groups.get(request.group_id)
@@ -251,3 +253,7 @@ class GroupCoordinator(GroupKeeper):
             raise IllegalGenerationError(about=f"generation {epoch} of group {request.group_id}")
         if group is not None:
             group.check_commit(request.member_id, epoch, request.group_instance_id, version)
+        if isinstance(group, ConsumerGroup):
+            for topic, _, partition in found:
+                if not requests.metadata_code(partition, self.config.offset_metadata_max_bytes):
+                    group.check_commit_of(request.member_id, epoch, topic.topic_id, partition.partition_index)

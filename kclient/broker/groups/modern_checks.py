@@ -71,26 +71,22 @@ class GroupChecks:
         return self.members[self.static[instance_id]]
 
     def check_commit(self, member_id: str, epoch: int, instance_id: str | None, version: int) -> None:  # noqa: ARG002
-        """For all partitions at once, so strict: `check_commit_of` knows when an older epoch will do."""
+        """An older epoch will do for some partitions: `check_commit_of` knows for which."""
         if epoch < 0 and not self.members:
             return
         member = self.member(member_id)
         if version < _COMMIT_WITH_EPOCH and member.classic is None:
             raise UnsupportedVersionError(
-                "OffsetCommit version 9 or above must be used by members using the modern group protocol"
+                "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
             )
-        if epoch != member.epoch:
+        if epoch > member.epoch:
             raise _stale(member, epoch)
 
     def check_commit_of(self, member_id: str, epoch: int, topic_id: UUID, partition: int) -> None:
         """May the member commit for a partition, perhaps with an older epoch at which it had it already?"""
-        member = self.member(member_id)
-        if epoch == member.epoch:
-            return
-        if epoch > member.epoch:
-            raise StaleMemberEpochError(
-                f"Received member epoch {epoch} is newer than current member epoch {member.epoch}."
-            )
+        member = self.members.get(member_id)
+        if member is None or epoch == member.epoch:
+            return  # what is left to refuse was refused by `check_commit`
         since = member.held.get((topic_id, partition))
         if since is None or epoch < since:
             raise _stale(member, epoch)

@@ -6,6 +6,7 @@ Functions between messages and the offset table. `coordinator` calls them; it kn
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 from uuid import UUID
 
 from kclient.broker.groups.base import Group, Topic, Topics
@@ -34,6 +35,7 @@ FetchedTopic = FetchedGroup.OffsetFetchResponseTopics
 FetchedPartition = FetchedTopic.OffsetFetchResponsePartitions
 CommitTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 CommitPartition = CommitTopic.OffsetCommitRequestPartition
+CommittedPartition: TypeAlias = tuple[Topic, CommitTopic, CommitPartition]
 
 _NO_OFFSET = -1
 
@@ -60,7 +62,7 @@ class CommitAnswer:
 
 def existing(
     request: OffsetCommitRequest, version: int, topics: Topics, answer: CommitAnswer
-) -> list[tuple[Topic, CommitTopic, CommitPartition]]:
+) -> list[CommittedPartition]:
     """The partitions of a commit that exist; the others are answered."""
     found = []
     for asked in request.topics:

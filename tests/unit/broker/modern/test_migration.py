@@ -207,9 +207,21 @@ async def test_members_commit_with_what_their_protocol_calls_the_epoch() -> None
         for version in (8, 9):
             done = await groups.commit({here: 1}, member_id=member, generation=2, version=version)
             assert done == {here: OK}
-            stale = await groups.commit({here: 1}, member_id=member, generation=1, version=version)
+            stale = await groups.commit({here: 1}, member_id=member, generation=3, version=version)
             assert stale == {here: ILLEGAL_GENERATION}
         assert await groups.commit({here: 1}, member_id="new", generation=1) == {here: STALE_MEMBER_EPOCH}
+
+
+async def test_a_commit_with_an_older_epoch_is_good_for_what_the_member_had_then() -> None:
+    async with Mixed() as groups:
+        member = await mixed_group(groups)
+        kept, gone = (TOPIC, 0), (TOPIC, 2)
+        assert await groups.commit({kept: 1}, member_id=member, generation=1) == {kept: OK}
+        refused = await groups.commit({kept: 2, gone: 2}, member_id=member, generation=1)
+        assert refused == {kept: ILLEGAL_GENERATION, gone: ILLEGAL_GENERATION}
+        assert await groups.commit({gone: 1}, member_id="new", generation=1) == {gone: STALE_MEMBER_EPOCH}
+        assert await groups.commit({gone: 3}, member_id="new", generation=2) == {gone: OK}
+        assert await groups.committed() == {kept: 1, gone: 3}
 
 
 async def test_a_static_member_changes_the_protocol_with_a_restart() -> None:
