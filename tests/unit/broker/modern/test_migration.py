@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kclient.broker.groups.base import GroupConfig, MemoryStore
+from kclient.broker.groups.modern_member import MemberState
 from kclient.errors import ConfigurationError, GroupIdNotFoundError, UnreleasedInstanceIdError
 from tests.unit.broker.groups.driving import (
     FENCED_INSTANCE_ID,
@@ -381,3 +383,58 @@ async def test_a_heartbeat_that_is_refused_leaves_the_classic_group_alone() -> N
         assert await groups.heartbeat(member, 1) == OK
         await asyncio.sleep(9)
         assert await groups.heartbeat(member, 1) == OK
+
+
+async def test_a_sync_of_an_older_target_has_the_member_join_again() -> None:
+    async with Mixed() as groups:
+        (member,) = await groups.classic_group(rebalance_ms=20_000)
+        groups.begin("new")
+        assert (await groups.sync(member, 1)).error_code == REBALANCE_IN_PROGRESS
+
+
+async def test_a_classic_member_that_has_to_let_go_is_told_to_join_even_at_the_newest_epoch() -> None:
+    async with Mixed() as groups:
+        member = await mixed_group(groups)
+        groups.modern.put(replace(groups.modern.members[member], state=MemberState.UNREVOKED))
+        assert await groups.heartbeat(member, 2) == REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("syncs", [True, False])
+async def test_a_classic_member_is_in_for_long_only_if_it_syncs(syncs: bool) -> None:
+    async with Mixed() as groups:
+        groups.begin("new")
+        await groups.rejoin("late", rebalance_ms=20_000)
+        if syncs:
+            await groups.held("late", 3)
+        await groups.stay_alive(["late"], 3, 21)
+        assert ("late" in groups.modern.members) is syncs
+
+
+async def test_a_classic_member_has_its_time_to_let_go_from_when_it_is_told() -> None:
+    async with Mixed() as groups:
+        (member,) = await groups.classic_group(rebalance_ms=20_000)
+        groups.begin("new")
+        await groups.rejoin(member, [0, 1, 2, 3], rebalance_ms=20_000)
+        await groups.held(member, 1)
+        await asyncio.sleep(5)
+        await groups.stay_alive([member], 1, 17)
+        assert member in groups.modern.members
+        await groups.stay_alive([member], 1, 5)
+        assert member not in groups.modern.members
+
+
+async def test_sessions_go_on_in_a_downgraded_group() -> None:
+    async with Mixed() as groups:
+        await mixed_group(groups)
+        groups.beat("new", -1)
+        await asyncio.sleep(11)
+        assert groups.seen == ("classic", "Empty")
+
+
+async def test_an_upgraded_group_knows_its_topics() -> None:
+    async with Mixed() as groups:
+        await groups.classic_group()
+        assert groups.begin("new", subscribed_topic_names=[]).member_epoch == 1
+        groups.topics.add("unrelated", 1)
+        groups.service.topics_changed()
+        assert groups.beat("new", 1).member_epoch == 1
