@@ -22,6 +22,7 @@ class Client:
         self.groups, self.name = groups, name
         self.lives = 0
         self.inside = False
+        self.has_joined = False
         self.owned: list[int] = []
 
     async def start(self, *, classic: bool) -> None:
@@ -63,17 +64,20 @@ class Client:
                 self.owned = news
 
     async def _heartbeat(self) -> None:
-        if await self.groups.heartbeat(self.member_id, self.epoch) != OK:
+        """What it lost is let go when it is told so, some time after it has joined."""
+        if self.has_joined:
+            self.has_joined = False
+            answer = await self.groups.sync(self.member_id, self.epoch)
+            if answer.error_code == OK:
+                self.owned = await self.groups.held(self.member_id, self.epoch)
+        elif await self.groups.heartbeat(self.member_id, self.epoch) != OK:
             await self._join()
 
     async def _join(self) -> None:
         joined = await self.groups.rejoin(self.member_id, self.owned)
         assert joined.error_code == OK
         self.epoch = joined.generation_id
-        answer = await self.groups.sync(self.member_id, self.epoch)
-        if answer.error_code == OK:
-            # What it lost is let go before it says so with its next join.
-            self.owned = await self.groups.held(self.member_id, self.epoch)
+        self.has_joined = True
 
 
 def check_nothing_is_owned_twice(groups: Mixed, clients: list[Client]) -> None:
@@ -107,7 +111,7 @@ async def test_whoever_comes_and_goes_a_partition_has_one_owner(seed: int) -> No
             if client.inside:
                 await client.leave()
             await client.start(classic=random.random() < 0.5)
-        for _ in range(15):
+        for _ in range(25):
             await asyncio.sleep(0.5)
             for client in clients:
                 await client.go_on()
