@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo test check test-matrix fuzz bench format clean
+.PHONY: help setup jars kcat demo test check test-matrix fuzz bench format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,12 @@ setup: $(READY)  ## virtual environment with every package
 jars: setup  ## Kafka's jars for the tests, fetched once into a cache
 	$(BIN)/python -m tools.kafka fetch
 
+# A package of the system, wanted but not needed: tried where nobody has to be asked.
+kcat:  ## kcat for the tests, where it can be installed
+	@command -v kcat >/dev/null || command -v kafkacat >/dev/null || { [ "$$(id -u)" = 0 ] && timeout 300 sh -c \
+	  'apt-get install -y -qq kcat || { apt-get update -qq && apt-get install -y -qq kcat; }' >/dev/null 2>&1; } || \
+	  echo "==> no kcat, and it could not be installed: its tests will be skipped"
+
 demo: setup  ## what kclient can do today, on a real broker
 	$(BIN)/python -m examples.demo
 
@@ -34,7 +40,7 @@ check: setup  ## formatting, lint, types, layering
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check jars  ## every check and every test
+test: check jars kcat  ## every check and every test
 	$(BIN)/python -m pytest
 
 test-matrix: setup  ## the compatibility matrix: every supported broker version

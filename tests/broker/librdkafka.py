@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -25,6 +25,14 @@ def produce(servers: str, topic: str, values: list[bytes], **config: Any) -> lis
         producer.produce(topic, value, key=b"%d" % number, headers={"n": b"%d" % number}, on_delivery=report)
     assert producer.flush(PATIENCE) == 0
     return reported
+
+
+def produce_at(servers: str, topic: str, times: Mapping[str, int]) -> None:
+    """Send values with timestamps of their own."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    for value, timestamp in times.items():
+        producer.produce(topic, value, timestamp=timestamp)
+    assert producer.flush(PATIENCE) == 0
 
 
 @contextmanager
