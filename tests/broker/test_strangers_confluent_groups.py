@@ -1,11 +1,8 @@
-"""Groups of confluent-kafka under both protocols: members killed, leaving, static, and with patterns."""
+"""Groups of confluent-kafka under both protocols: members leaving, static, and with patterns."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,31 +11,7 @@ from tests.broker.conftest import Stage
 from tests.broker.librdkafka import consumer, produce, take, until
 
 _CLASSIC = {"session.timeout.ms": 2000, "heartbeat.interval.ms": 200}
-_PROTOCOLS: dict[str, dict[str, Any]] = {
-    "range": _CLASSIC,
-    "cooperative-sticky": {**_CLASSIC, "partition.assignment.strategy": "cooperative-sticky"},
-    "consumer": {"group.protocol": "consumer"},
-    "consumer-range": {"group.protocol": "consumer", "group.remote.assignor": "range"},
-}
-_MEMBER = """
-import sys
-from confluent_kafka import Consumer
-config = eval(sys.argv[1])
-consumer = Consumer(config)
-consumer.subscribe(["shared"], on_assign=lambda _, partitions: print(len(partitions), flush=True))
-while True:
-    consumer.poll(0.1)
-"""
-
-
-@contextmanager
-def member_elsewhere(config: dict[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
-    """A member in a process of its own, which can be killed."""
-    with subprocess.Popen([sys.executable, "-c", _MEMBER, repr(config)], stdout=subprocess.PIPE) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+_PROTOCOLS: dict[str, dict[str, Any]] = {"range": _CLASSIC, "consumer": {"group.protocol": "consumer"}}
 
 
 def held(members: list[Any]) -> list[int]:
@@ -51,34 +24,6 @@ def held(members: list[Any]) -> list[int]:
 
 def until_held(members: list[Any], wanted: Callable[[list[int]], bool]) -> None:
     until(lambda: wanted(held(members)), lambda: f"the members hold {held(members)}")
-
-
-@pytest.mark.parametrize("broker", ["memory"], indirect=True)
-@pytest.mark.parametrize("protocol", _PROTOCOLS)
-def test_partitions_of_a_killed_member_go_to_the_two_that_are_left(
-    broker: Stage, servers: str, protocol: str
-) -> None:
-    broker.create_topic("shared", partitions=6)
-    config = {
-        "bootstrap.servers": servers,
-        "group.id": "strangers",
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": 100,
-        **_PROTOCOLS[protocol],
-    }
-    with ExitStack() as stack:
-        members = [stack.enter_context(consumer(servers, **config)) for _ in range(2)]
-        for member in members:
-            member.subscribe(["shared"])
-        until_held(members, lambda counts: counts == [3, 3])
-        third = stack.enter_context(member_elsewhere(config))
-        until_held(members, lambda counts: counts == [2, 2])
-
-        third.kill()
-
-        until_held(members, lambda counts: counts == [3, 3])
-        assigned = {part.partition for member in members for part in member.assignment()}
-        assert assigned == set(range(6))
 
 
 @pytest.mark.parametrize("protocol", ["range", "consumer"])
