@@ -28,10 +28,10 @@ def produce(servers: str, topic: str, values: list[bytes], **config: Any) -> lis
 
 
 def produce_at(servers: str, topic: str, times: Mapping[str, int]) -> None:
-    """Send values with timestamps of their own."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    """Send values as their own keys, with timestamps, in zstd."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "compression.type": "zstd"})
     for value, timestamp in times.items():
-        producer.produce(topic, value, timestamp=timestamp)
+        producer.produce(topic, value, value, timestamp=timestamp, headers={"from": "librdkafka"})
     assert producer.flush(PATIENCE) == 0
 
 

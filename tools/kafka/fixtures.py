@@ -16,12 +16,15 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import pytest
 
 from tools.kafka.cluster import KafkaCluster
 from tools.kafka.config import Listener
+from tools.kafka.errors import KafkaToolError
+from tools.kafka.jars import JarSet
 from tools.kafka.provider import Choice, Machine, PlainKafka, Source, choose, look, open_broker
 from tools.kafka.versions import DEFAULT_VERSION, OLD_VERSION, KafkaVersion, parse_versions
 
@@ -75,6 +78,14 @@ class BrokerPool:
         choice = choose(KafkaVersion.parse(version), self._look())
         if choice.source is not Source.JARS:
             self._refuse(_why_no_cluster(choice))
+
+    def fetch(self, jars: JarSet) -> Path:
+        """The directory of other jars that a test needs; skips (or fails) it where they cannot be had."""
+        self.require_jars(DEFAULT_VERSION)
+        try:
+            return jars.fetch()
+        except KafkaToolError as error:
+            self._refuse(str(error))
 
     def close(self) -> None:
         while self._brokers:

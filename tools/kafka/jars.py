@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,18 +38,19 @@ _POM = """\
   </dependencies>
 </project>
 """
-# Old brokers bring log4j bindings of slf4j; with two bindings on the class path the one that wins is a
-# matter of chance.
 _DEPENDENCY = """\
     <dependency>
       <groupId>{group}</groupId>
       <artifactId>{artifact}</artifactId>
       <version>{version}</version>
       <exclusions>
-        <exclusion><groupId>org.slf4j</groupId><artifactId>slf4j-log4j12</artifactId></exclusion>
-        <exclusion><groupId>org.slf4j</groupId><artifactId>slf4j-reload4j</artifactId></exclusion>
+{exclusions}
       </exclusions>
     </dependency>"""
+_EXCLUSION = "        <exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>"
+# Old brokers bring log4j bindings of slf4j; with two bindings on the class path the one that wins is a
+# matter of chance.
+_OTHER_BACKENDS = (("org.slf4j", "slf4j-log4j12"), ("org.slf4j", "slf4j-reload4j"))
 
 
 def say_on_stderr(message: str) -> None:
@@ -107,9 +108,11 @@ class JarSet:
     def pom(self) -> str:
         wanted = [("org.apache.kafka", artifact, self.version) for artifact in self.artifacts]
         wanted.append(("org.slf4j", "slf4j-simple", _SLF4J_SIMPLE))
-        return _POM.format(
-            dependencies="\n".join(_DEPENDENCY.format(group=g, artifact=a, version=v) for g, a, v in wanted)
-        )
+        return pom_of(wanted, without=_OTHER_BACKENDS)
+
+    def required(self) -> list[str]:
+        """The jars without which the set would not be complete."""
+        return [f"{artifact}-{self.version}.jar" for artifact in self.artifacts]
 
     def _fetch(self) -> None:
         maven = shutil.which("mvn")
@@ -123,7 +126,7 @@ class JarSet:
             jars = workplace / "jars"
             (workplace / "pom.xml").write_text(self.pom())
             _run_maven(maven, workplace, jars, self.title)
-            _check(jars, [f"{artifact}-{self.version}.jar" for artifact in self.artifacts], self.title)
+            _check(jars, self.required(), self.title)
             jars.rename(self.directory)
         finally:
             shutil.rmtree(workplace, ignore_errors=True)
@@ -143,6 +146,17 @@ def jar(name: str, version: str) -> Path:
     if name == "kafka-clients" and not broker.is_cached():
         return JarSet.clients(version).jar(name)
     return broker.jar(name)
+
+
+def pom_of(wanted: Sequence[tuple[str, str, str]], without: Sequence[tuple[str, str]]) -> str:
+    """A project that depends on (group, artifact, version)s, but on none that these bring of `without`."""
+    exclusions = "\n".join(_EXCLUSION.format(group=group, artifact=name) for group, name in without)
+    return _POM.format(
+        dependencies="\n".join(
+            _DEPENDENCY.format(group=group, artifact=artifact, version=version, exclusions=exclusions)
+            for group, artifact, version in wanted
+        )
+    )
 
 
 @contextmanager
