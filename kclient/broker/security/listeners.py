@@ -21,7 +21,30 @@ Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 ClientAuth = Literal["none", "required"]
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_CERTIFICATE_REFUSED = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+class _Outspoken(ssl.SSLObject):
+    """Lets a client whose certificate is refused hear so.
+
+    OpenSSL has the alert ready when the handshake fails, but asyncio ends the connection without sending it.
+    It does send what is ready when more is to be read, so that is what it hears first. It hears of the
+    failure when the client goes on; one that hangs up, or does nothing for a minute, is gone anyway.
+    """
+
+    _refusal: ssl.SSLError | None = None
+
+    def do_handshake(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        try:
+            super().do_handshake()
+        except ssl.SSLError as error:
+            if error.reason not in _CERTIFICATE_REFUSED:
+                raise
+            self._refusal = error
+            raise ssl.SSLWantReadError from error
 
 
 @dataclass(frozen=True)
@@ -82,6 +105,7 @@ class ListenerSpec:
                 f"listener {self.name!r}: {str(self.cafile)!r} has no certificate that can be read"
             ) from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.sslobject_class = _Outspoken
         if self.client_auth == "required":
             context.verify_mode = ssl.CERT_REQUIRED
         self._present(context)

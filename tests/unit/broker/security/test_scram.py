@@ -186,6 +186,12 @@ def test_a_final_message_with_another_nonce_is_refused_though_its_proof_fits(non
     assert found.send(_final(_challenged(found), r=nonce)).error_code == 58
 
 
+def test_a_nonce_that_repeats_the_clients_part_is_let_pass_as_kafka_does() -> None:
+    found = peer("SCRAM-SHA-256")
+    challenge = _challenged(found)
+    assert found.send(_final(challenge, r="abc" + _fields(challenge)["r"])).error_code == 0
+
+
 def test_a_recorded_login_cannot_be_replayed() -> None:
     users = UserStore()
     first = peer("SCRAM-SHA-256", store=users)
