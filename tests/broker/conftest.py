@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,13 +49,13 @@ class Stage(RunningBroker):
 
 @contextmanager
 def staged(
-    nodes: int = 1, data: Path | None = None, config: Mapping[str, str] | None = None
+    nodes: int = 1, data: Path | None = None, config: Mapping[str, str] | None = None, **options: Any
 ) -> Iterator[Stage]:
     complaints = _Complaints()
     logger = logging.getLogger("kclient.broker")
     logger.addHandler(complaints)
     try:
-        with Stage(nodes=nodes, data=data, config={**_CONFIG, **(config or {})}) as stage:
+        with Stage(nodes=nodes, data=data, config={**_CONFIG, **(config or {})}, **options) as stage:
             yield stage
     finally:
         logger.removeHandler(complaints)

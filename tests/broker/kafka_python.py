@@ -8,6 +8,7 @@ module, run as a program, reads what the scenario needs from stdin and prints wh
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import time
@@ -41,7 +42,7 @@ def drive(scenario: str, **given: Any) -> Any:
         check=False,
     )
     if done.returncode != 0:
-        raise DriverError(f"{scenario} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+        raise DriverError(f"{scenario} ended with {done.returncode}:\n{done.stderr[-10000:]}")
     return json.loads(done.stdout)
 
 
@@ -185,4 +186,5 @@ _SCENARIOS: dict[str, Callable[..., Any]] = {
 }
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING)
     json.dump(_SCENARIOS[sys.argv[1]](**json.load(sys.stdin)), sys.stdout)
