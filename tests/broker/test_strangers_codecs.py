@@ -15,6 +15,10 @@ from kclient.records.reader import read_batches
 from tests.broker.conftest import Stage
 from tests.broker.kafka_python import drive
 from tests.broker.librdkafka import PATIENCE, consumer, take
+from tools.kafka.jars import JarSet
+from tools.kafka.jvm import CommandRunner, installed_java
+from tools.kafka.versions import DEFAULT_VERSION
+from tools.kafka.workspace import Workspace
 
 aiokafka: Any = import_module("aiokafka")
 
@@ -23,6 +27,40 @@ _VALUES = [f"value {number} " * 10 for number in range(100)]
 # Each pair has a partition of its own.
 _PAIRS = dict(enumerate(product(_CODECS, ("0", "1", "all"))))
 _TOPIC = "pairs"
+
+_JARS = JarSet.broker(DEFAULT_VERSION)
+_JAVA = installed_java()
+_needs_java = pytest.mark.skipif(
+    _JAVA is None or not _JARS.is_cached(), reason=f"needs Java and Kafka {DEFAULT_VERSION}'s jars"
+)
+_JAVA_PRODUCER = """
+import java.util.*;
+import org.apache.kafka.clients.producer.*;
+import org.apache.kafka.common.header.internals.*;
+import org.apache.kafka.common.serialization.*;
+
+class Writes {
+    public static void main(String[] args) {
+        List<String> values = new Scanner(System.in).useDelimiter("\\n").tokens().toList();
+        for (int i = 2; i < args.length; i++) {
+            String[] job = args[i].split(" ");
+            Properties config = new Properties();
+            config.put("bootstrap.servers", args[0]);
+            config.put("compression.type", job[1]);
+            config.put("acks", job[2]);
+            config.put("enable.idempotence", job[2].equals("all"));
+            config.put("linger.ms", 20);
+            try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
+                for (String value : values) {
+                    var record = new ProducerRecord<>(args[1], Integer.valueOf(job[0]), "k", value);
+                    record.headers().add(new RecordHeader("h", new byte[] {'1'}));
+                    producer.send(record);
+                }
+            }
+        }
+    }
+}
+"""
 
 
 def confluent_writes(servers: str) -> None:
@@ -68,6 +106,14 @@ def kafka_python_writes(servers: str) -> None:
         for partition, (codec, acks) in _PAIRS.items()
     ]
     drive("produce_each", servers=servers, topic=_TOPIC, values=_VALUES, jobs=jobs)
+
+
+def java_writes(servers: str) -> None:
+    assert _JAVA is not None
+    args = [servers, _TOPIC, *(f"{partition} {codec} {acks}" for partition, (codec, acks) in _PAIRS.items())]
+    with Workspace() as workspace:
+        runner = CommandRunner(_JAVA, _JARS.class_path, workspace)
+        runner.run_source(_JAVA_PRODUCER, args, stdin="\n".join(_VALUES))
 
 
 Found = dict[int, list[tuple[str, str, list[tuple[str, str]]]]]  # by partition: value, key, headers
@@ -131,6 +177,7 @@ def stored_codecs(stage: Stage) -> dict[int, set[str]]:
         pytest.param(confluent_writes, kafka_python_reads, id="confluent to kafka-python"),
         pytest.param(kafka_python_writes, aiokafka_reads, id="kafka-python to aiokafka"),
         pytest.param(aiokafka_writes, confluent_reads, id="aiokafka to confluent"),
+        pytest.param(java_writes, kafka_python_reads, id="java to kafka-python", marks=_needs_java),
     ],
 )
 def test_another_client_reads_every_codec_and_acks(
