@@ -63,9 +63,9 @@ def _producer(servers: str, options: Options) -> Any:
     return closing(kafka.KafkaProducer(bootstrap_servers=servers, **given))
 
 
-def _consumer(servers: str, topic: str, options: Options) -> Any:
+def _reader(servers: str, options: Options) -> Any:
     kafka: Any = import_module("kafka")
-    made = kafka.KafkaConsumer(
+    return kafka.KafkaConsumer(
         bootstrap_servers=servers,
         **{
             "group_id": "strangers",
@@ -76,6 +76,10 @@ def _consumer(servers: str, topic: str, options: Options) -> Any:
             **_complete(options),
         },
     )
+
+
+def _consumer(servers: str, topic: str, options: Options) -> Any:
+    made = _reader(servers, options)
     # It joins before it knows the topics, and where their partitions come to light during the join it keeps
     # the empty assignment; Kafka's delay before a first rebalance hides this. So let it look first.
     made.partitions_for_topic(topic)
@@ -91,6 +95,20 @@ def _records(consumer: Any, count: int) -> list[Any]:
         for records in consumer.poll(timeout_ms=50, max_records=count - len(found)).values():
             found.extend(records)
     return found
+
+
+def _commit(consumer: Any) -> None:
+    """Commit, also where the member has just thought of joining once more; it asks to be polled then."""
+    errors: Any = import_module("kafka.errors")
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            consumer.commit()
+        except (errors.RebalanceInProgressError, errors.CommitFailedError):
+            assert time.monotonic() < deadline, "the rebalance did not end"
+            consumer.poll(timeout_ms=50)
+        else:
+            return
 
 
 def _plain(record: Any) -> Record:
@@ -134,7 +152,8 @@ def positions(servers: str) -> Record:
     with _producer(servers, {}) as producer:
         for number in range(10):
             producer.send("timed", b"%d" % number, timestamp_ms=1_700_000_000_000 + number).get(_PATIENCE)
-    with _consumer(servers, "timed", {"enable_auto_commit": False}) as consumer:
+    with closing(_reader(servers, {"enable_auto_commit": False})) as consumer:
+        consumer.assign([part])
         _records(consumer, 10)
         by_time = consumer.offsets_for_times({part: 1_700_000_000_006})[part]
         ends = [consumer.beginning_offsets([part])[part], consumer.end_offsets([part])[part]]
@@ -167,7 +186,7 @@ def administer(servers: str) -> Iterator[tuple[str, Any]]:
         produce(servers, "made", ["a"])
         with _consumer(servers, "made", {}) as consumer:
             _records(consumer, 1)
-            consumer.commit()
+            _commit(consumer)
             yield "group", str(admin.describe_groups(["strangers"]))
         yield "groups", str(admin.list_groups())
         yield "offsets", str(admin.list_group_offsets(["strangers"]))
