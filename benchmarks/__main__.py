@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
-from benchmarks import codec, imports, requests
+from benchmarks import broker, codec, imports, requests
 
 PEERS = ("kclient-kafka", "aiokafka", "kafka-python", "confluent-kafka", "numpy", "pyarrow")
 
@@ -18,10 +18,18 @@ def main() -> None:
     request_rows = requests.run()
     print("\nSmall requests over one connection to one broker, medians of alternating rounds")
     print(requests.table(request_rows))
+    broker_result = broker.run()
+    print("\nThe embedded broker: confluent-kafka writes and reads records of 1 KB, medians of rounds")
+    print(broker.table(broker_result))
     import_rows = imports.run()
     print("\nImport time beyond a bare interpreter")
     print(imports.table(import_rows))
-    behind = codec.behind(codec_rows) + requests.behind(request_rows) + imports.behind(import_rows)
+    behind = (
+        codec.behind(codec_rows)
+        + requests.behind(request_rows)
+        + broker.behind(broker_result)
+        + imports.behind(import_rows)
+    )
     print("\nBehind what was promised:" if behind else "\nBehind what was promised: nowhere")
     print(*behind, sep="\n")
 

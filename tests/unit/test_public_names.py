@@ -27,6 +27,11 @@ def test_the_admin_client_does_without_what_only_records_need() -> None:
     assert not loaded_after("from kclient import Admin") & {"numpy", "cramjam", "crc32c", "kclient.records"}
 
 
+def test_neither_clients_nor_the_pytest_plugin_load_the_embedded_broker() -> None:
+    loaded = loaded_after("from kclient import Admin, AsyncAdmin; import kclient.testing.plugin")
+    assert not {name for name in loaded if name.startswith("kclient.broker")}
+
+
 @pytest.mark.parametrize("name", kclient.__all__)
 def test_every_public_name_can_be_had(name: str) -> None:
     assert getattr(kclient, name).__name__ in (name, f"kclient.{name}") or name == "Header"
