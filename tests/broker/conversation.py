@@ -23,6 +23,8 @@ from kclient.wire.schema import Struct, default_struct, fields_of
 from tests.support.connecting import settings
 
 R = TypeVar("R", bound=Response)
+# For one answer, and for Kafka to have settled: generous, because machines that run tests are busy.
+_PATIENCE = 120.0
 Plain = Any  # what JSON can hold, and bytes
 
 _NEVER_THE_SAME = {
@@ -86,7 +88,7 @@ class Talk:
 
     async def until(self, request: Request[R], version: int, ready: Callable[[R], bool]) -> R:
         """Ask, unnoted, until the answer is as it will stay: Kafka's metadata come a little later."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(_PATIENCE):
             while True:
                 response = await self._call(request, version)
                 if response is not None and ready(response):
@@ -99,11 +101,10 @@ class Talk:
             await self._connection.wait_closed()
 
     async def _call(self, request: Request[R], version: int) -> R | None:
-        deadline = Deadline.after(asyncio.get_running_loop(), 30)
+        deadline = Deadline.after(asyncio.get_running_loop(), _PATIENCE)
         if self._connection is None or self._connection.closed:
-            self._connection = await dial(
-                Endpoint(self.host, self.port), settings(max_frame=100_000_000), deadline
-            )
+            patient = settings(max_frame=100_000_000, request_timeout=_PATIENCE, setup_timeout=_PATIENCE / 2)
+            self._connection = await dial(Endpoint(self.host, self.port), patient, deadline)
         try:
             return await self._connection.call(request, deadline, version=version)
         except KafkaError:

@@ -18,6 +18,9 @@ from tests.broker import migration_script
 from tests.broker.conversation import Talk, build
 from tests.broker.script import NOBODY, make_topic
 
+# Longer than any pause of a busy machine: no member may run out of time in the middle of the talk.
+LONG = 300_000
+
 
 async def ready(talk: Talk) -> None:
     """Wait for a coordinator that has read its groups."""
@@ -50,7 +53,7 @@ async def strangers(talk: Talk) -> None:
 
     def join(version: int, **changes: Any) -> Any:
         given = {
-            "group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 10000,
+            "group_id": "g", "session_timeout_ms": LONG, "rebalance_timeout_ms": LONG,
             "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": b""}],
             "group_instance_id": None, **changes,
         }  # fmt: skip
@@ -75,7 +78,7 @@ async def membership(talk: Talk) -> None:
     for version in (5, 7, 9):
         name = f"static-{version}"
         given = {
-            "group_id": name, "session_timeout_ms": 10000, "rebalance_timeout_ms": 10000,
+            "group_id": name, "session_timeout_ms": LONG, "rebalance_timeout_ms": LONG,
             "protocol_type": "consumer", "protocols": protocols, "group_instance_id": "one",
         }  # fmt: skip
         await talk.until(
@@ -111,7 +114,9 @@ async def membership(talk: Talk) -> None:
             {"member_id": "", "group_instance_id": "one"}, {"member_id": "x", "group_instance_id": None},
         ])  # fmt: skip
         await talk.ask("leave", leaving, 4)
-        await talk.ask("describe the empty group", build(DescribeGroupsRequest, groups=[name]), 6)
+        empty = build(DescribeGroupsRequest, groups=[name])
+        await talk.until(empty, 6, lambda answer: answer.groups[0].group_state == "Empty")
+        await talk.ask("describe the empty group", empty, 6)
         await talk.ask("delete the empty group", build(DeleteGroupsRequest, groups_names=[name, "x"]), 2)
 
 
