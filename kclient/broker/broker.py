@@ -11,7 +11,8 @@ cluster in which leaders and coordinators can be moved, and nodes stopped and st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -37,6 +38,8 @@ from kclient.clock import Clock, SystemClock
 from kclient.errors import ConfigurationError
 
 handlers.load()
+
+log = logging.getLogger(__name__)
 
 PLAINTEXT = ListenerSpec("PLAINTEXT", "PLAINTEXT")
 
@@ -81,6 +84,7 @@ class Broker:
         self.topics = TopicCatalogue(self.storage, self.clock, self.random, defaults)
         self._coordinators: dict[str, int] = {}
         self._upkeep = Upkeep(self)
+        self._to_close: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<Broker of {len(self.nodes)} nodes {self.where}, {len(self.topics.by_name)} topics>"
@@ -113,7 +117,17 @@ class Broker:
         return ",".join(found)
 
     async def start(self) -> None:
+        """Open everything, or nothing: raises what the operating system says about a port or a directory."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
         self.topics.load(list(self.nodes))
+        # Only now: closing marks the directory as left in order, which one that could not be read is not.
+        self._to_close.append(self.topics.close)
         self.cluster_id = self.storage.identify(self.cluster_id)
         self._start_groups()
         for node in self.nodes.values():
@@ -128,6 +142,7 @@ class Broker:
         store = OffsetsTopicStore(self)
         config = GroupConfig.from_settings(self.settings)
         self.groups = GroupCoordinator(store, self.clock, config, self.topics, self.random)
+        self._to_close.append(self.groups.close)
         around = Surroundings(store, self.topics, config, self.clock, asyncio.get_running_loop())
         self.consumer_groups = ConsumerGroups(self.groups, around)
         self.groups.add_reader(self.consumer_groups)
@@ -137,9 +152,9 @@ class Broker:
     async def stop(self) -> None:
         await self._upkeep.stop()
         for node in self.nodes.values():
-            await node.stop()
-        self.groups.close()
-        self.topics.close()
+            node.stop()
+        while self._to_close:
+            self._to_close.pop()()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -160,7 +175,7 @@ class Broker:
 
     async def stop_node(self, node_id: int) -> None:
         """Stop a node; others take over what it led and coordinated."""
-        await self.nodes[node_id].stop()
+        self.nodes[node_id].stop()
         for partition in self._partitions():
             if partition.leader == node_id:
                 partition.lead_by(next((node for node in partition.replicas if self.is_running(node)), -1))

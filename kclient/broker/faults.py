@@ -5,7 +5,7 @@
     broker.faults.drop(times=1)
 
 A fault applies to `times` requests (None: until it is removed) of one API, or of any, on one node, or on all.
-`broker.on_request` is the hook that sees every request, and may answer it itself.
+`broker.faults.hook` sees every request, and may answer it itself.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class Kind(Enum):
     CLOSE_BEFORE = "end the connection instead of doing it"
     CLOSE_AFTER = "do it, then end the connection instead of answering"
     THROTTLE = "answer with a throttle time"
+    SLOW = "let the answer trickle"
+    HALF_OPEN = "never answer anything again, and leave the connection open"
 
 
 @dataclass
@@ -86,8 +88,20 @@ class Faults:
     def throttle(
         self, api_key: int | None, milliseconds: int, *, times: int | None = 1, node: int | None = None
     ) -> Fault:
-        """Answer with a throttle time, which a client must honour (KIP-219)."""
+        """Answer with a throttle time and look at nothing more of that client for as long (KIP-219)."""
         return self._plan(Fault(Kind.THROTTLE, api_key, node, times, milliseconds))
+
+    def slow(
+        self, api_key: int | None, bytes_per_second: int, *, times: int | None = 1, node: int | None = None
+    ) -> Fault:
+        """Do what is asked and let the answer trickle."""
+        return self._plan(Fault(Kind.SLOW, api_key, node, times, bytes_per_second))
+
+    def half_open(
+        self, api_key: int | None = None, *, times: int | None = 1, node: int | None = None
+    ) -> Fault:
+        """From such a request on, be gone without a word: the connection stays open, and that is all."""
+        return self._plan(Fault(Kind.HALF_OPEN, api_key, node, times))
 
     def drop(
         self,
@@ -153,6 +167,9 @@ async def _meet(fault: Fault, session: Session, handle: Handle) -> Response | No
         case Kind.CLOSE_BEFORE:
             session.close()
             return None
+        case Kind.HALF_OPEN:
+            session.fall_silent()
+            return None
     response = await handle()
     match fault.kind:
         case Kind.DELAY:
@@ -164,4 +181,7 @@ async def _meet(fault: Fault, session: Session, handle: Handle) -> Response | No
             return None
         case Kind.THROTTLE if hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = fault.value  # type: ignore[union-attr]
+            session.rest(fault.value / 1000)
+        case Kind.SLOW:
+            session.slow_down(fault.value)
     return response

@@ -9,7 +9,11 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
-from kclient.errors import FetchSessionIdNotFoundError, InvalidFetchSessionEpochError
+from kclient.errors import (
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
+)
 from kclient.wire.messages.fetch import FetchRequest
 
 _MOST_SESSIONS = 1000
@@ -38,6 +42,7 @@ class Session:
     """One client's fetch. `told` is empty for partitions that must be mentioned in the next answer."""
 
     session_id: int
+    by_id: bool = False
     epoch: int = _FIRST_EPOCH
     wanted: OrderedDict[Key, FetchRequest.FetchTopic.FetchPartition] = field(default_factory=OrderedDict)
     told: dict[Key, Sent] = field(default_factory=dict)
@@ -55,18 +60,20 @@ class FetchSessions:
         self._random = random
         self._sessions: OrderedDict[int, Session] = OrderedDict()
 
-    def enter(self, request: FetchRequest) -> Session:
-        """The session that a request belongs to, brought up to date with it."""
+    def enter(self, request: FetchRequest, *, by_id: bool) -> Session:
+        """The session of a request, brought up to date with it; `by_id` where it names topics by id."""
         if request.session_epoch in (_FINAL_EPOCH, _FIRST_EPOCH):
             self._sessions.pop(request.session_id, None)
             session = Session(0)
             if request.session_epoch == _FIRST_EPOCH:
-                session = self._new()
+                session = self._new(by_id)
             session.wanted.update(_asked(request))
             return session
         known = self._sessions.get(request.session_id)
         if known is None:
             raise FetchSessionIdNotFoundError(about=f"session {request.session_id}")
+        if known.by_id != by_id:
+            raise FetchSessionTopicIdError(about=f"session {request.session_id}")
         expected = 1 if known.epoch == _LAST_EPOCH else known.epoch + 1
         if request.session_epoch != expected:
             raise InvalidFetchSessionEpochError(
@@ -83,11 +90,11 @@ class FetchSessions:
                 known.told.pop(key, None)
         return known
 
-    def _new(self) -> Session:
+    def _new(self, by_id: bool) -> Session:
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
             session_id = self._random.randrange(1, _LAST_EPOCH)
-        session = self._sessions[session_id] = Session(session_id)
+        session = self._sessions[session_id] = Session(session_id, by_id)
         while len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
         return session

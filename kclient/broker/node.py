@@ -26,11 +26,16 @@ from kclient.wire.messages.connection import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
+from kclient.wire.messages.produce import ProduceRequest
 
 if TYPE_CHECKING:
     from kclient.broker.broker import Broker
 
 log = logging.getLogger(__name__)
+
+# Clients that come in a crowd must not be sent away to try again a second later.
+_BACKLOG = 1024
+_SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 class Listener:
@@ -44,25 +49,29 @@ class Listener:
         self._node = node
         self._server: asyncio.Server | None = None
 
+    def __repr__(self) -> str:
+        return f"<Listener {self.spec.name} on port {self.port}>"
+
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
         context: ssl.SSLContext | None = self.spec.ssl_context()
         self._server = await loop.create_server(
-            lambda: Session(self._node, self), self.spec.host, self.port, ssl=context
+            lambda: Session(self._node, self), self.spec.host, self.port, ssl=context, backlog=_BACKLOG
         )
         # Kept over a restart of the node: clients look for it where it was.
         self.port = self._server.sockets[0].getsockname()[1]
 
-    async def close(self) -> None:
+    def close(self) -> None:
+        """Accept nobody any more. Not awaited: that would be for clients in the middle of a TLS handshake."""
         if self._server is not None:
             self._server.close()
-            await self._server.wait_closed()
             self._server = None
 
     def sasl_server(self) -> SaslServer | None:
         if not self.spec.protocol.startswith("SASL"):
             return None
-        return SaslServer(self.spec, self._node.broker.users, self._node.broker.clock)
+        broker = self._node.broker
+        return SaslServer(self.spec, broker.users, broker.clock, max_message=self.unauthenticated_max_bytes)
 
     def principal(self, transport: asyncio.Transport) -> str:
         return self.spec.principal(transport.get_extra_info("peercert"))
@@ -78,31 +87,75 @@ class Node:
         self.running = False
         self.listeners = {spec.name: Listener(self, spec) for spec in specs}
         self.fetch_sessions = FetchSessions(broker.random)
-        self._sessions: set[Session] = set()
+        # In the order of their last activity.
+        self._sessions: dict[Session, None] = {}
+        self._max_idle = broker.settings.number("connections.max.idle.ms") / 1000
+        self._reaper: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         state = f"{len(self._sessions)} connections" if self.running else "stopped"
         return f"<Node {self.node_id} {state}>"
 
     async def start(self) -> None:
-        for listener in self.listeners.values():
-            await listener.open()
+        """Open all ports, or none."""
         self.running = True
+        try:
+            for listener in self.listeners.values():
+                await listener.open()
+        except BaseException:
+            self.stop()
+            raise
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Close the ports and every connection at once, as a machine that loses power."""
         self.running = False
         self.fetch_sessions = FetchSessions(self.broker.random)
+        if self._reaper is not None:
+            self._reaper.cancel()
+            self._reaper = None
+        for listener in self.listeners.values():
+            listener.close()
         for session in list(self._sessions):
             session.close()
-        for listener in self.listeners.values():
-            await listener.close()
 
     def opened(self, session: Session) -> None:
-        self._sessions.add(session)
+        if not self.running:  # it was accepted, or shook hands for TLS, while the ports were closed
+            session.close()
+        self._sessions[session] = None
+        self.touched(session)
+        if self._reaper is None and self._max_idle >= 0:
+            self._reap_in(self._max_idle)
+
+    def touched(self, session: Session) -> None:
+        """A session did something: it is the last to be closed for idleness."""
+        session.active_at = asyncio.get_running_loop().time()
+        if session in self._sessions:
+            del self._sessions[session]
+            self._sessions[session] = None
 
     def closed(self, session: Session) -> None:
-        self._sessions.discard(session)
+        self._sessions.pop(session, None)
+
+    def _reap_in(self, seconds: float) -> None:
+        self._reaper = asyncio.get_running_loop().call_later(seconds, self._reap)
+
+    def _reap(self) -> None:
+        """Close connections that have been idle for too long; a request that takes its time is not idle."""
+        self._reaper = None
+        now = asyncio.get_running_loop().time()
+        for session in list(self._sessions):
+            left = session.active_at + self._max_idle - now
+            if left > 0:
+                self._reap_in(left)
+                return
+            if session.busy:
+                self.touched(session)
+            else:
+                log.debug("node %d closes %r, which is idle", self.node_id, session)
+                session.close_idle()
+                self.closed(session)
+        if self._sessions:
+            self._reap_in(self._max_idle)
 
     def broken(self, error: BaseException | None) -> None:
         """A handler failed in a way that is our fault; the client only sees its connection end."""
@@ -122,13 +175,13 @@ class Node:
             raise ProtocolError(f"API {header.key} is not spoken here")
         if header.version not in api.versions:
             return _refuse_version(header)
+        if session.sasl is not None and header.key not in _SASL and not session.sasl.admits(header.key):
+            raise ProtocolError(f"{session.client_host} has not authenticated, or its session has run out")
         # Bytes after the message are let pass, as Kafka does: librdkafka's Metadata for all topics has three.
         request, _ = api.request.decode_from(frame, header.body, header.version)
         context = self._context(session, header)
-        if session.sasl is not None:
-            early = self._login(session, header, request)
-            if early is not None:
-                return early
+        if session.sasl is not None and header.key in _SASL:
+            return self._login(session, session.sasl, header, request)
         response = await self._respond(session, context, api, request)
         return None if response is None else encode_response(response, header.version, header.correlation_id)
 
@@ -150,28 +203,25 @@ class Node:
             try:
                 return await api.handler(context, request)
             except BrokerError as error:
-                return error_answer(request, error, context.version)
+                return _error_answer(request, error, context.version)
 
         try:
             return await self.broker.faults.around(session, context, request, handle)
         except BrokerError as error:
-            return error_answer(request, error, context.version)
+            return _error_answer(request, error, context.version)
 
-    def _login(self, session: Session, header: IncomingRequest, request: Request[Any]) -> bytes | None:
-        """Answer the SASL requests; anything else before them ends the connection."""
-        sasl = session.sasl
-        assert sasl is not None
+    def _login(
+        self, session: Session, sasl: SaslServer, header: IncomingRequest, request: Request[Any]
+    ) -> bytes | None:
+        """Answer the SASL requests."""
         response: Response
         if isinstance(request, SaslHandshakeRequest):
             response = sasl.handshake(request, header.version)
-        elif isinstance(request, SaslAuthenticateRequest):
+        else:
+            assert isinstance(request, SaslAuthenticateRequest)
             response = sasl.authenticate(request)
             if sasl.authenticated:
                 session.authenticated(sasl.principal)
-        elif sasl.admits(header.key):
-            return None
-        else:
-            raise ProtocolError(f"{session.client_host} has not authenticated, or its session has run out")
         answer = encode_response(response, header.version, header.correlation_id)
         return self._end_failed(session, sasl, answer)
 
@@ -189,6 +239,13 @@ class Node:
             session.close_after_writing()
             raise ProtocolError(f"{session.client_host} failed to authenticate")
         return answer
+
+
+def _error_answer(request: Request[Any], error: BrokerError, version: int) -> Response:
+    """The answer that says so, to those who wait for one; the others lose their connection."""
+    if isinstance(request, ProduceRequest) and request.acks == 0:
+        raise ProtocolError(f"records that nobody waits for could not be written: {error}")
+    return error_answer(request, error, version)
 
 
 def _refuse_version(header: IncomingRequest) -> bytes:

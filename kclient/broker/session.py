@@ -1,8 +1,9 @@
 """One client's connection to a node: frames in, answers out, in order.
 
 Requests of a connection are worked off one after the other, as Kafka does, so a fetch that waits holds up
-what comes behind it. A connection that sends nothing costs no task and a scratch buffer; one that sends
-more than it takes answers for is not read from.
+what comes behind it. A connection that sends nothing costs no task and no buffer; one that sends more than
+it takes answers for is not read from; one that neither completes a request nor takes an answer for
+`connections.max.idle.ms` is closed by its node.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from kclient.broker.node import Listener, Node
 
 _MOST_WAITING = 16
-_EAGER = 64 * 1024
+_EAGER = 16 * 1024
+_SCRATCH = 4 * 1024
+_SLICES = 10  # a slow answer goes out in so many pieces a second
 
 
 class Session(asyncio.BufferedProtocol):
-    """A connection as the node sees it."""
+    """A connection as the node sees it. `busy` while a request is being handled."""
 
     def __init__(self, node: Node, listener: Listener) -> None:
         self.node = node
@@ -31,15 +34,24 @@ class Session(asyncio.BufferedProtocol):
         self.principal = "User:ANONYMOUS"
         self.client_host = ""
         self.transport: asyncio.Transport | None = None
+        self.active_at = 0.0
+        self.busy = False
         limit = listener.unauthenticated_max_bytes if self.sasl else listener.max_request_bytes
-        self._frames = FrameBuffer(limit, _EAGER)
+        self._frames = FrameBuffer(limit, _EAGER, _SCRATCH)
         self._waiting: deque[bytes | memoryview] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
+        self._mute = False
+        self._pace: int | None = None
+        self._rest = 0.0
 
     def __repr__(self) -> str:
         return f"<Session of {self.client_host} as {self.principal}, {len(self._waiting)} requests waiting>"
+
+    @property
+    def closing(self) -> bool:
+        return self.transport is None or self.transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -54,11 +66,15 @@ class Session(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
-            self._waiting.extend(self._frames.written(nbytes))
+            frames = self._frames.written(nbytes)
         except ProtocolError as error:
             self.node.refused(self, error)
             self.close()
             return
+        if not frames or self._mute:
+            return
+        self.node.touched(self)
+        self._waiting.extend(frames)
         self._begin_work()
         if len(self._waiting) > _MOST_WAITING and self.transport is not None:
             self.transport.pause_reading()
@@ -82,37 +98,80 @@ class Session(asyncio.BufferedProtocol):
         if self.transport is not None:
             self.transport.close()
 
+    def close_idle(self) -> None:
+        """Say goodbye, but do not wait for a client that does not take what was sent."""
+        if self.transport is not None and not self.transport.get_write_buffer_size():
+            self.transport.close()
+        else:
+            self.close()
+
+    # Faults
+
+    def fall_silent(self) -> None:
+        """Neither answer nor close from now on, whatever comes: what a client has of a node that vanished."""
+        self._mute = True
+
+    def slow_down(self, bytes_per_second: int) -> None:
+        """Let the answer to the request under way trickle."""
+        self._pace = bytes_per_second
+
+    def rest(self, seconds: float) -> None:
+        """Look at no further request until some time after the answer, as Kafka does when it throttles."""
+        self._rest = seconds
+
+    # The work
+
     def _begin_work(self) -> None:
         if self._waiting and self._worker is None:
             self._worker = asyncio.get_running_loop().create_task(self._work())
             self._worker.add_done_callback(self._worked)
 
     async def _work(self) -> None:
-        while self._waiting:
+        # A fault may have ended the connection, which is told to us no sooner than in the loop's next turn.
+        while self._waiting and not self._mute and not self.closing:
             frame = self._waiting.popleft()
             if self.transport is not None and len(self._waiting) <= _MOST_WAITING:
                 self.transport.resume_reading()
+            self.busy = True
             try:
                 answer = await self.node.answer(self, frame)
             except ProtocolError as error:
                 self.node.refused(self, error)
                 self._waiting.clear()
-                if self.transport is not None and not self.transport.is_closing():
+                if not self.closing:
                     self.close()
                 return
-            if answer is not None:
-                self.write(answer)
-                await self._room.wait()
+            self.busy = False
+            self.node.touched(self)
+            if answer is not None and not self._mute:
+                await self._send(answer)
+            if self._rest:
+                seconds, self._rest = self._rest, 0.0
+                await asyncio.sleep(seconds)
+
+    async def _send(self, answer: bytes) -> None:
+        if self._pace is None:
+            self.write(answer)
+        else:
+            pace, self._pace = self._pace, None
+            size = max(1, pace // _SLICES)
+            for start in range(0, len(answer), size):
+                await asyncio.sleep(size / pace)
+                self.write(answer[start : start + size])
+                self.node.touched(self)
+        await self._room.wait()
 
     def _worked(self, worker: asyncio.Task[None]) -> None:
         self._worker = None
+        self.busy = False
         error = None if worker.cancelled() else worker.exception()
         if error is not None:
             self.close()
             self.node.broken(error)
             return
         # A frame may have come after the worker saw that there was none and before this was called.
-        self._begin_work()
+        if not self._mute and not self.closing:
+            self._begin_work()
 
     def pause_writing(self) -> None:
         self._room.clear()

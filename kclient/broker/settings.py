@@ -14,7 +14,9 @@ from kclient.errors import ConfigurationError
 # and one replica of internal topics, as in Kafka's own quick-start configuration.
 BROKER_DEFAULTS: dict[str, str] = {
     "auto.create.topics.enable": "true",
+    "connections.max.idle.ms": "600000",
     "default.replication.factor": "1",
+    "fetch.max.bytes": "57671680",
     "group.consumer.heartbeat.interval.ms": "5000",
     "group.consumer.max.size": "2147483647",
     "group.consumer.migration.policy": "bidirectional",

@@ -44,7 +44,8 @@ class PartitionState:
         self.leader = replicas[0]
         self.leader_epoch = leader_epoch
         self.log = log
-        self.waiting: set[asyncio.Event] = set()
+        # Not a set: the order in which fetches are woken must be the same in every run of a simulation.
+        self.waiting: dict[asyncio.Event, None] = {}
         log.begin_epoch(leader_epoch)
 
     def __repr__(self) -> str:

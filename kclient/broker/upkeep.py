@@ -60,11 +60,21 @@ class Upkeep:
     async def _keep_house(self) -> None:
         while True:
             await self._pause("log.retention.check.interval.ms")
-            now = int(self._broker.clock.wall() * 1000)
-            for log in self._broker.topics.logs().values():
+            self.keep_house()
+
+    def keep_house(self) -> None:
+        """One round of retention, compaction and expiry; a log that fails does not end it for the others."""
+        now = int(self._broker.clock.wall() * 1000)
+        for partition, log in self._broker.topics.logs().items():
+            try:
                 log.enforce_retention(now)
                 log.compact(now)
+            except KafkaStorageError:
+                logger.exception("cleaning %s failed", partition)
+        try:
             self._broker.groups.expire_offsets()
+        except KafkaStorageError:
+            logger.exception("expiring committed offsets failed")
 
     async def _keep_synced(self) -> None:
         """`flush.ms`: no record of a topic waits longer than that for the disk."""

@@ -123,14 +123,18 @@ class FrameBuffer:
     Small frames pass through one scratch buffer and come out as `bytes`. A frame that does not fit it is read
     into a buffer of its own and comes out as a `memoryview` of that, so that records are never copied. Such a
     buffer starts at `eager` bytes at most and grows as bytes arrive: a size field alone allocates nothing.
+    The scratch buffer, of `scratch` bytes, is not made before the first byte comes.
     """
 
-    __slots__ = ("_eager", "_filled", "_large", "_scratch", "_size", "max_frame")
+    __slots__ = ("_eager", "_filled", "_large", "_scratch", "_scratch_size", "_size", "max_frame")
 
-    def __init__(self, max_frame: int = DEFAULT_MAX_FRAME, eager: int = 1 << 20) -> None:
+    def __init__(
+        self, max_frame: int = DEFAULT_MAX_FRAME, eager: int = 1 << 20, scratch: int = _SCRATCH
+    ) -> None:
         self.max_frame = max_frame
         self._eager = eager
-        self._scratch = bytearray(_SCRATCH)
+        self._scratch_size = scratch
+        self._scratch = bytearray()
         self._large: bytearray | None = None
         self._size = 0  # of the large frame under way
         self._filled = 0  # bytes in whichever buffer is in use
@@ -141,7 +145,11 @@ class FrameBuffer:
 
     def writable(self) -> memoryview:
         """Where the next bytes go; never empty."""
-        return memoryview(self._scratch if self._large is None else self._large)[self._filled :]
+        if self._large is not None:
+            return memoryview(self._large)[self._filled :]
+        if not self._scratch:
+            self._scratch = bytearray(self._scratch_size)
+        return memoryview(self._scratch)[self._filled :]
 
     def written(self, count: int) -> list[bytes | memoryview]:
         """Take note of `count` new bytes; returns the frames that are now complete, without their sizes."""

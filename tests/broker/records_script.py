@@ -18,7 +18,7 @@ from kclient.wire.messages.topics import (
 from kclient.wire.messages.transactions import InitProducerIdRequest
 from kclient.wire.schema import NO_UUID
 from tests.broker.conversation import Talk, build
-from tests.broker.script import NOBODY, make_topic
+from tests.broker.script import NOBODY, make_topic, settled
 
 START = 1_700_000_000_000
 
@@ -187,6 +187,10 @@ async def fetch_sessions(talk: Talk, topic_id: uuid.UUID) -> None:
         opened = await talk.ask("session: on an unknown topic", fetch(unknown, session_epoch=0), version)
         later = fetch("", topics=[], session_id=opened.session_id, session_epoch=1)
         await talk.ask("session: still on an unknown topic", later, version)
+    for first, name, then in ((12, "read", 13), (13, topic_id, 12)):
+        opened = await talk.ask("session: opened", fetch(name, session_epoch=0), first)
+        later = fetch("", topics=[], session_id=opened.session_id, session_epoch=1)
+        await talk.ask("session: names topics in another way", later, then)
 
 
 async def offsets(talk: Talk) -> None:
@@ -276,6 +280,14 @@ async def cluster(talk: Talk) -> None:
                 continue
             request = build(ElectLeadersRequest, election_type=kind, topic_partitions=topics, timeout_ms=5000)
             await talk.ask(f"elect {label}", request, version)
+
+
+async def internal(talk: Talk) -> None:
+    """Records for a topic that is the cluster's own; it is there once groups have been."""
+    await settled(talk, "__consumer_offsets", 3)
+    for version in (7, 12):
+        request = produce("__consumer_offsets", records(b"one"))
+        await talk.ask("produce: to an internal topic", request, version)
 
 
 async def coordinators(talk: Talk) -> None:

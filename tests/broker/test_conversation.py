@@ -53,6 +53,12 @@ NAMED = (
     Named("PRODUCE", r".*error_message", "the wording of what is wrong with a record, and the time in it"),
     Named("DESCRIBE_LOG_DIRS", r"results\[0\]\.(total|usable)_bytes", "there is no disk in memory"),
 )
+CHAPTERS = (
+    *script.CHAPTERS,
+    *records_script.CHAPTERS,
+    *group_script.CHAPTERS,
+    records_script.internal,
+)
 # Kafka cuts the last batch where the limit is; the embedded broker serves whole batches.
 CUT = "fetch little"
 
@@ -61,7 +67,7 @@ async def hold(bootstrap: str) -> list[Exchange]:
     host, _, port = bootstrap.partition(":")
     talk = Talk(host, int(port))
     try:
-        for chapter in (*script.CHAPTERS, *records_script.CHAPTERS, *group_script.CHAPTERS):
+        for chapter in CHAPTERS:
             await chapter(talk)
     finally:
         await talk.close()

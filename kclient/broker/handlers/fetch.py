@@ -13,6 +13,7 @@ from kclient.broker.leadership import check_epoch, hint_of
 from kclient.broker.topics import PartitionState
 from kclient.errors import (
     BrokerError,
+    FencedLeaderEpochError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
     UnknownTopicIdError,
@@ -25,30 +26,45 @@ Data = Topic.PartitionData
 _FIRST_WITH_DIVERGENCE = 12
 _FIRST_WITH_HINTS = 16
 _FIRST_BY_ID = 13
+_FIRST_FROM_FOLLOWERS = 11
 _READ_COMMITTED = 1
+_ASK_THE_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 _UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 
 
 class Round(NamedTuple):
-    """One look at all wanted partitions."""
+    """One look at all wanted partitions; `urgent` if the client must hear of more than records."""
 
     answers: list[tuple[Key, Data]]
     size: int
-    failed: bool
+    urgent: bool
+
+
+class Room(NamedTuple):
+    """What may be read from a partition.
+
+    The first with data may exceed every limit by one batch: else a large batch could never be read.
+    """
+
+    size: int
+    first: bool
 
 
 @handles(FetchRequest)
 async def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse:
     try:
-        session = context.node.fetch_sessions.enter(request)
+        session = context.node.fetch_sessions.enter(request, by_id=context.version >= _FIRST_BY_ID)
     except BrokerError as error:
         return FetchResponse(error_code=error.code, responses=[])
     round_ = _read_all(context, request, session)
-    if request.max_wait_ms > 0 and round_.size < request.min_bytes and not round_.failed:
+    if request.max_wait_ms > 0 and session.wanted and not _is_enough(round_, request):
         round_ = await _wait(context, request, session)
     shown = [(key, data) for key, data in round_.answers if _is_news(session, key, data)]
     for key, data in shown:
         session.told[key] = Sent(data.high_watermark, data.log_start_offset)
+        if data.records:
+            # Next time it is the others' turn: else the first could fill every answer.
+            session.wanted.move_to_end(key)
     topics = []
     for (name, topic_id), group in groupby(shown, key=lambda item: (item[0].topic, item[0].topic_id)):
         topics.append(Topic(topic=name, topic_id=topic_id, partitions=[data for _, data in group]))
@@ -67,7 +83,7 @@ async def _wait(context: RequestContext, request: FetchRequest, session: Session
         with suppress(BrokerError):
             partitions.append(context.broker.topics.partition(key.topic, key.partition, key.topic_id))
     for partition in partitions:
-        partition.waiting.add(event)
+        partition.waiting[event] = None
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(request.max_wait_ms / 1000):
@@ -75,27 +91,34 @@ async def _wait(context: RequestContext, request: FetchRequest, session: Session
                     await event.wait()
                     event.clear()
                     round_ = _read_all(context, request, session)
-                    if round_.size >= request.min_bytes or round_.failed:
+                    if _is_enough(round_, request):
                         return round_
     finally:
         for partition in partitions:
-            partition.waiting.discard(event)
+            partition.waiting.pop(event, None)
     return _read_all(context, request, session)
+
+
+def _is_enough(round_: Round, request: FetchRequest) -> bool:
+    return round_.urgent or round_.size >= request.min_bytes
 
 
 def _read_all(context: RequestContext, request: FetchRequest, session: Session) -> Round:
     answers: list[tuple[Key, Data]] = []
-    size, failed = 0, False
+    size, urgent = 0, False
+    limit = min(request.max_bytes, context.broker.settings.number("fetch.max.bytes"))
     for key, wanted in session.wanted.items():
         try:
-            data = _read_one(context, request, key, wanted, request.max_bytes - size)
+            room = min(wanted.partition_max_bytes, limit - size)
+            data = _read_one(context, request, key, wanted, Room(max(0, room), first=size == 0))
         except BrokerError as error:
             data = _failure(context, key, error)
-            failed = True
         size += len(data.records or b"")
-        failed = failed or data.diverging_epoch.epoch >= 0
+        urgent = urgent or bool(
+            data.error_code or data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0
+        )
         answers.append((key, data))
-    return Round(answers, size, failed)
+    return Round(answers, size, urgent)
 
 
 def _read_one(
@@ -103,7 +126,7 @@ def _read_one(
     request: FetchRequest,
     key: Key,
     wanted: FetchRequest.FetchTopic.FetchPartition,
-    room: int,
+    room: Room,
 ) -> Data:
     if context.version >= _FIRST_BY_ID and not key.topic_id.int:
         raise UnknownTopicIdError(about="a fetch that names no topic id")
@@ -125,18 +148,14 @@ def _read_one(
     if nearest is not None:
         data.preferred_read_replica = nearest
         return data
-    # The first partition with data may exceed every limit by one batch: else a large batch could never be
-    # read.
-    data.records = log.read(
-        wanted.fetch_offset,
-        max(0, min(wanted.partition_max_bytes, room)),
-        at_least_one=room == request.max_bytes,
-    )
+    data.records = log.read(wanted.fetch_offset, room.size, at_least_one=room.first)
     return data
 
 
 def _check_replica(context: RequestContext, partition: PartitionState) -> None:
-    if context.node.node_id not in partition.replicas or partition.leader < 0:
+    """Followers serve those who may know of them (KIP-392)."""
+    able = partition.replicas if context.version >= _FIRST_FROM_FOLLOWERS else (partition.leader,)
+    if context.node.node_id not in able or partition.leader < 0:
         raise NotLeaderOrFollowerError(about=f"topic {partition.topic}, partition {partition.index}")
 
 
@@ -181,7 +200,7 @@ def _failure(context: RequestContext, key: Key, error: BrokerError) -> Data:
         aborted_transactions=[] if isinstance(error, _UNKNOWN) else None,
         records=b"",
     )
-    if isinstance(error, NotLeaderOrFollowerError) and context.version >= _FIRST_WITH_DIVERGENCE:
+    if isinstance(error, _ASK_THE_LEADER) and context.version >= _FIRST_WITH_HINTS:
         partition = context.broker.topics.partition(key.topic, key.partition, key.topic_id)
         data.current_leader = Data.LeaderIdAndEpoch(
             leader_id=partition.leader, leader_epoch=partition.leader_epoch

@@ -5,12 +5,13 @@ from __future__ import annotations
 from kclient.broker.api import RequestContext, handles
 from kclient.broker.leadership import check_leader, hint_of
 from kclient.broker.log.validate import RecordsRefusedError, TimestampsRefusedError
-from kclient.broker.topics import PartitionState
+from kclient.broker.topics import INTERNAL_TOPICS, PartitionState
 from kclient.errors import (
     BrokerError,
     CorruptMessageError,
     InvalidRequestError,
     InvalidRequiredAcksError,
+    InvalidTopicError,
     MessageTooLargeError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
@@ -26,6 +27,7 @@ Answer = ProduceResponse.TopicProduceResponse.PartitionProduceResponse
 _INVALID_OFFSET = -1
 _BEFORE_THE_LOG = (
     CorruptMessageError,
+    InvalidTopicError,
     MessageTooLargeError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
@@ -53,7 +55,9 @@ async def produce(context: RequestContext, request: ProduceRequest) -> ProduceRe
         if any(answer.error_code for topic in responses for answer in topic.partition_responses):
             raise ProtocolError("a record that nobody waits for could not be written")
         return None
-    hints = {answer.current_leader.leader_id for topic in responses for answer in topic.partition_responses}
+    hints = sorted({
+        answer.current_leader.leader_id for topic in responses for answer in topic.partition_responses
+    })  # fmt: skip
     return ProduceResponse(
         responses=responses,
         node_endpoints=[hint_of(context, node, ProduceResponse.NodeEndpoint) for node in hints if node >= 0]
@@ -70,6 +74,8 @@ def _append(
 ) -> Answer:
     try:
         partition = context.broker.topics.partition(topic.name, data.index, topic.topic_id)
+        if partition.topic in INTERNAL_TOPICS:
+            raise InvalidTopicError(about=f"{partition.topic}, which only the cluster itself writes to")
         check_leader(context, partition)
         if acks == -1:
             _check_in_sync(context, partition)

@@ -75,12 +75,14 @@ class SaslServer:
         clock: Clock,
         *,
         new_nonce: Callable[[], str] = random_text,
+        max_message: int = MAX_MESSAGE,
     ) -> None:
         users.seed(spec)
         self._spec = spec
         self._users = users
         self._clock = clock
         self._new_nonce = new_nonce
+        self._max_message = max_message
         self._state = State.GREETING
         self._mechanism = ""
         self._exchange: Exchange | None = None
@@ -172,7 +174,7 @@ class SaslServer:
                 f"SASL mechanism '{self._mechanism}' requested by client is not supported "
                 f"for re-authentication of mechanism '{self._established}'"
             )
-        if exchange is None or len(message) > MAX_MESSAGE:
+        if exchange is None or len(message) > self._max_message:
             raise RefusedError
         outcome = exchange.step(message)
         if isinstance(outcome, Proven):
