@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from random import Random
+from random import Random, getrandbits
 from typing import TypeVar
 
 from kclient.clock import Deadline
@@ -72,7 +72,8 @@ class Cluster:
     ) -> None:
         self.config = config
         self._auto_create_topics = auto_create_topics
-        self.random = random or Random()  # noqa: S311 - jitter, not secrets
+        # From the module's generator, which a simulation seeds: jitter is part of what must repeat.
+        self.random = random or Random(getrandbits(64))  # noqa: S311 - not for secrets
         self._loop = asyncio.get_running_loop()
         self._settings = dial_settings(config, self.random)
         self._links: dict[tuple[Endpoint, str], Link] = {}
