@@ -1,4 +1,4 @@
-"""Produce and fetch on a cluster of several nodes in a simulation: who answers, who is named, how much comes."""
+"""Produce and fetch on several nodes in a simulation: who answers, who is named, how much comes."""
 
 from __future__ import annotations
 

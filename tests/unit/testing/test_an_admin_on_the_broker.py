@@ -1,4 +1,4 @@
-"""kclient's `AsyncAdmin` on embedded brokers in a simulation: it follows leaders, nodes and coordinators that move.
+"""kclient's `AsyncAdmin` on embedded brokers in a simulation: it follows what moves and what comes back.
 
 Run as a program with a seed it prints the hash of its trace, which must be the same in every process.
 """
