@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Clients that come in a crowd must not be sent away to try again a second later.
+# asyncio takes one number for two things. Those that wait to be accepted may be many: one that is sent away
+# tries again after a second. Those accepted in one go are few: where descriptors are short, asyncio complains
+# about each of them before it pauses.
 _BACKLOG = 1024
+_ACCEPTED_AT_ONCE = 8
 _SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
@@ -56,8 +59,16 @@ class Listener:
         loop = asyncio.get_running_loop()
         context: ssl.SSLContext | None = self.spec.ssl_context()
         self._server = await loop.create_server(
-            lambda: Session(self._node, self), self.spec.host, self.port, ssl=context, backlog=_BACKLOG
+            lambda: Session(self._node, self),
+            self.spec.host,
+            self.port,
+            ssl=context,
+            backlog=_ACCEPTED_AT_ONCE,
         )
+        for shown in self._server.sockets:
+            if hasattr(shown, "dup"):  # not in a simulation
+                with shown.dup() as real:
+                    real.listen(_BACKLOG)
         # Kept over a restart of the node: clients look for it where it was.
         self.port = self._server.sockets[0].getsockname()[1]
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kclient.broker.node import Listener, Node
 
 _MOST_WAITING = 16
-_EAGER = 16 * 1024
-_SCRATCH = 4 * 1024
+_EAGER = 4 * 1024
+_SCRATCH = 1 * 1024
 _SLICES = 10  # a slow answer goes out in so many pieces a second
 
 

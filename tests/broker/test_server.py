@@ -12,13 +12,11 @@ import pytest
 from kclient.broker.api import RequestContext
 from kclient.broker.broker import Broker
 from kclient.broker.faults import Faults
-from kclient.broker.security.listeners import ListenerSpec
 from kclient.clock import Deadline
 from kclient.config import Endpoint
 from kclient.errors import CoordinatorNotAvailableError, KafkaError
 from kclient.net.connection import Connection
 from kclient.net.dial import dial
-from kclient.types import Secret
 from kclient.wire.api import ApiKey
 from kclient.wire.message import Request
 from kclient.wire.messages.fetch import ListOffsetsRequest
@@ -141,37 +139,6 @@ def test_a_stopped_node_hands_over_and_may_come_back() -> None:
             assert (await connection.call(find(), soon(5))).coordinators[0].node_id == node
 
     with_broker(check, nodes=3)
-
-
-def test_five_hundred_connections_with_nonsense_do_not_keep_others_from_being_served() -> None:
-    async def check(broker: Broker, connection: Connection) -> None:
-        host, _, port = broker.bootstrap_servers.partition(":")
-        openings = (b"", b"\x00\x00", b"\x00\x00\x01\x00half", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64)
-        writers = []
-        for number in range(500):
-            _, writer = await asyncio.open_connection(host, int(port))
-            writer.write(openings[number % len(openings)])
-            writers.append(writer)
-        for _ in range(20):
-            assert (await connection.call(find(), soon(5))).coordinators[0].error_code == 0
-        for writer in writers:
-            writer.transport.abort()
-
-    with_broker(check)
-
-
-def test_nothing_large_is_read_from_a_client_that_has_not_authenticated() -> None:
-    async def run() -> None:
-        spec = ListenerSpec("SASL", "SASL_PLAINTEXT", mechanisms=("PLAIN",), users={"a": Secret("b")})
-        async with Broker(listeners=[spec]) as broker:
-            host, _, port = broker.bootstrap_servers.partition(":")
-            reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write((512 * 1024 + 1).to_bytes(4))
-            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(reader.readexactly(1), 5)
-            writer.transport.abort()
-
-    asyncio.run(run())
 
 
 def test_a_restart_on_disk_keeps_topics_records_and_committed_offsets(tmp_path: Path) -> None:
