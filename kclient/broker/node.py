@@ -159,7 +159,7 @@ class Node:
             if left > 0:
                 self._reap_in(left)
                 return
-            if session.busy:
+            if session.busy or session.silent:
                 self.touched(session)
             else:
                 log.debug("node %d closes %r, which is idle", self.node_id, session)

@@ -25,7 +25,10 @@ _SLICES = 10  # a slow answer goes out in so many pieces a second
 
 
 class Session(asyncio.BufferedProtocol):
-    """A connection as the node sees it. `busy` while a request is being handled."""
+    """A connection as the node sees it.
+
+    `busy` while a request is being handled, `silent` once a fault has made it so.
+    """
 
     def __init__(self, node: Node, listener: Listener) -> None:
         self.node = node
@@ -42,7 +45,7 @@ class Session(asyncio.BufferedProtocol):
         self._worker: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self._mute = False
+        self.silent = False
         self._pace: int | None = None
         self._rest = 0.0
 
@@ -71,7 +74,7 @@ class Session(asyncio.BufferedProtocol):
             self.node.refused(self, error)
             self.close()
             return
-        if not frames or self._mute:
+        if not frames or self.silent:
             return
         self.node.touched(self)
         self._waiting.extend(frames)
@@ -109,7 +112,7 @@ class Session(asyncio.BufferedProtocol):
 
     def fall_silent(self) -> None:
         """Neither answer nor close from now on, whatever comes: what a client has of a node that vanished."""
-        self._mute = True
+        self.silent = True
 
     def slow_down(self, bytes_per_second: int) -> None:
         """Let the answer to the request under way trickle."""
@@ -128,7 +131,7 @@ class Session(asyncio.BufferedProtocol):
 
     async def _work(self) -> None:
         # A fault may have ended the connection, which is told to us no sooner than in the loop's next turn.
-        while self._waiting and not self._mute and not self.closing:
+        while self._waiting and not self.silent and not self.closing:
             frame = self._waiting.popleft()
             if self.transport is not None and len(self._waiting) <= _MOST_WAITING:
                 self.transport.resume_reading()
@@ -143,7 +146,7 @@ class Session(asyncio.BufferedProtocol):
                 return
             self.busy = False
             self.node.touched(self)
-            if answer is not None and not self._mute:
+            if answer is not None:
                 await self._send(answer)
             if self._rest:
                 seconds, self._rest = self._rest, 0.0
@@ -170,7 +173,7 @@ class Session(asyncio.BufferedProtocol):
             self.node.broken(error)
             return
         # A frame may have come after the worker saw that there was none and before this was called.
-        if not self._mute and not self.closing:
+        if not self.silent and not self.closing:
             self._begin_work()
 
     def pause_writing(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kclient.broker.api import RequestContext
 from kclient.broker.broker import Broker
-from kclient.errors import InvalidTopicError, KafkaError
+from kclient.errors import InvalidTopicError, KafkaError, KafkaStorageError
 from kclient.net.connection import Connection
 from kclient.testing import Simulation, simulate
 from kclient.wire.api import ApiKey
@@ -91,7 +91,7 @@ def test_a_half_open_connection_answers_nothing_and_stays_open() -> None:
             for number in range(3):
                 writer.write(encode_request(find(), 6, number, None))
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(reader.read(1), 100)
+                await asyncio.wait_for(reader.read(1), 3000)
             async with connected(broker) as another:
                 await another.call(find(), within(5))
             writer.close()
@@ -188,12 +188,31 @@ def test_a_broker_that_cannot_have_its_port_gives_back_what_it_opened() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
-            broker = Broker(port=taken.getsockname()[1])
+            # The second node's; the first has its own already by then.
+            broker = Broker(nodes=2, port=taken.getsockname()[1] - 1)
             with pytest.raises(OSError, match="in use"):
                 await broker.start()
         assert broker.running() == []
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        async with broker, connected(broker) as connection:
-            await connection.call(find(), within(5))
 
     asyncio.run(check())
+
+
+def test_a_log_whose_disk_fails_does_not_keep_others_from_being_cleaned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: int) -> int:
+        raise KafkaStorageError("no disk")
+
+    async def check(broker: Broker, connection: Connection) -> None:
+        configs = {"retention.ms": "1000", "segment.ms": "1"}
+        bad, good = broker.create_topic("bad", configs=configs), broker.create_topic("good", configs=configs)
+        for name in ("bad", "good"):
+            await connection.call(produce(name, records(b"one")), within(5), version=12)
+        monkeypatch.setattr(bad.partitions[0].log, "enforce_retention", fail)
+        for _ in range(2):
+            await asyncio.sleep(301)
+        assert good.partitions[0].log.start_offset == 1
+        assert caplog.text.count("cleaning <PartitionState bad-0") == 2
+
+    simulated(check)
