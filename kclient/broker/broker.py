@@ -11,7 +11,6 @@ cluster in which leaders and coordinators can be moved, and nodes stopped and st
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,8 +37,6 @@ from kclient.clock import Clock, SystemClock
 from kclient.errors import ConfigurationError
 
 handlers.load()
-
-log = logging.getLogger(__name__)
 
 PLAINTEXT = ListenerSpec("PLAINTEXT", "PLAINTEXT")
 
