@@ -10,37 +10,53 @@ import importlib
 
 TYPE_CHECKING = False  # as type checkers understand it too; `typing` would be most of the cost of this import
 if TYPE_CHECKING:
-    from kclient import admin, errors
+    from kclient import admin, errors, producer
     from kclient.admin import Admin, AsyncAdmin
     from kclient.errors import KafkaError
-    from kclient.types import Header, OffsetAndMetadata, Record, Secret, TimestampType, TopicPartition
+    from kclient.producer import AsyncProducer, Producer
+    from kclient.types import (
+        Header,
+        OffsetAndMetadata,
+        Record,
+        RecordMetadata,
+        Secret,
+        TimestampType,
+        TopicPartition,
+    )
 
 __all__ = [
     "Admin",
     "AsyncAdmin",
+    "AsyncProducer",
     "Header",
     "KafkaError",
     "OffsetAndMetadata",
+    "Producer",
     "Record",
+    "RecordMetadata",
     "Secret",
     "TimestampType",
     "TopicPartition",
     "admin",
     "errors",
+    "producer",
 ]
 
 _HOMES = {
     "Admin": "kclient.admin",
     "AsyncAdmin": "kclient.admin",
+    "AsyncProducer": "kclient.producer",
     "Header": "kclient.types",
     "KafkaError": "kclient.errors",
     "OffsetAndMetadata": "kclient.types",
+    "Producer": "kclient.producer",
     "Record": "kclient.types",
+    "RecordMetadata": "kclient.types",
     "Secret": "kclient.types",
     "TimestampType": "kclient.types",
     "TopicPartition": "kclient.types",
 }
-_MODULES = ("admin", "errors")
+_MODULES = ("admin", "errors", "producer")
 
 
 if not TYPE_CHECKING:  # a checker that saw it would take every misspelt name for one of these

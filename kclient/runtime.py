@@ -1,4 +1,4 @@
-"""The loop thread under a blocking client: start, call, stop.
+"""The loop thread under a blocking client: start, call, stop; and what else of threads the core needs.
 
 A Kafka client works while nobody calls it (heartbeats, linger, prefetch), so the blocking clients run the
 asyncio core on a thread of their own, or on one that they share. Only `call` crosses over; it costs some 30
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, Generic, Self, TypeVar
 
@@ -170,3 +170,15 @@ def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
         task.cancel()
     if tasks:
         loop.run_until_complete(asyncio.wait(tasks))
+
+
+def new_lock() -> threading.Lock:
+    """A lock for what callers of any thread and the loop share."""
+    return threading.Lock()
+
+
+def wait_in_thread(register: Callable[[Callable[[], None]], object], timeout: float | None) -> bool:
+    """Block until the callable that `register` is given has been called; False if that takes too long."""
+    event = threading.Event()
+    register(event.set)
+    return event.wait(timeout)

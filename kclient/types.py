@@ -34,6 +34,20 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
+class RecordMetadata(NamedTuple):
+    """Where a record was written. `offset` is -1 where nobody knows it: with acks=0, or after a retry so late
+    that the broker remembered only that it has the record.
+    """
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    log_start_offset: int = -1
+
+
 class Record(NamedTuple, Generic[K, V]):
     """One record as read from a partition.
 

@@ -70,7 +70,7 @@ class Upkeep:
                 log.enforce_retention(now)
                 log.compact(now)
             except KafkaStorageError:
-                logger.exception("cleaning %s failed", partition)
+                logger.exception("cleaning %s-%d failed", *partition)
         try:
             self._broker.groups.expire_offsets()
         except KafkaStorageError:

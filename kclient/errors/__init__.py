@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kclient.errors.base import (
     AuthenticationError,
+    BufferFullError,
     ClientClosedError,
     ConfigurationError,
     CorruptBatchError,
@@ -19,6 +20,7 @@ from kclient.errors.base import (
     KafkaError,
     KafkaTimeoutError,
     ProtocolError,
+    RecordTooLargeError,
     UnsupportedCodecError,
 )
 from kclient.errors.broker import (
@@ -185,6 +187,7 @@ __all__ = [
     "BrokerError",
     "BrokerIdNotRegisteredError",
     "BrokerNotAvailableError",
+    "BufferFullError",
     "ClientClosedError",
     "ClusterAuthorizationFailedError",
     "ConcurrentTransactionsError",
@@ -289,6 +292,7 @@ __all__ = [
     "RebalanceInProgressError",
     "RebootstrapRequiredError",
     "RecordListTooLargeError",
+    "RecordTooLargeError",
     "ReplicaNotAvailableError",
     "RequestTimedOutError",
     "ResourceNotFoundError",

@@ -142,3 +142,13 @@ class AuthenticationError(KafkaError):
 
 class ClientClosedError(KafkaError):
     """The client was used after it had been closed."""
+
+
+class RecordTooLargeError(KafkaError, ValueError):
+    """A record that is larger than the producer may send; nothing of it was sent."""
+
+
+class BufferFullError(KafkaError):
+    """The producer's buffer has no room for another record; it has when some of those in it are delivered."""
+
+    retriable = True

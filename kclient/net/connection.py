@@ -143,6 +143,11 @@ class Connection(asyncio.BufferedProtocol):
             raise self._lost()
         self._write_frame(request, self.version_for(type(request)))
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the socket takes more bytes now."""
+        return self._room.is_set()
+
     async def writable(self, deadline: Deadline) -> None:
         """Wait while the socket takes no more bytes."""
         if self._room.is_set():

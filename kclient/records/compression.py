@@ -58,10 +58,9 @@ def compress(data: Buffer, codec: Codec, level: int | None = None) -> bytes:
     """`data` compressed in the framing that every Kafka client reads. Snappy has no levels."""
     import cramjam  # noqa: PLC0415 - only those who compress pay for the import
 
+    check_level(codec, level)
     if level is None:
         level = _DEFAULT_LEVELS.get(codec)
-    elif level not in _LEVELS.get(codec, ()):
-        raise EncodeError(_no_such_level(codec, level))
     if codec is Codec.ZSTD:
         return bytes(cramjam.zstd.compress(data, level=level))
     if codec is Codec.LZ4:
@@ -76,10 +75,12 @@ def compress(data: Buffer, codec: Codec, level: int | None = None) -> bytes:
     return bytes(data)
 
 
-def _no_such_level(codec: Codec, level: int) -> str:
-    levels = _LEVELS.get(codec)
-    allowed = f"levels {levels[0]} to {levels[-1]}" if levels else "no levels"
-    return f"{codec.name.lower()} has {allowed}, not {level}"
+def check_level(codec: Codec, level: int | None) -> None:
+    """Raise `EncodeError` unless the codec has such a level; None, the default, every codec has."""
+    levels = _LEVELS.get(codec, ())
+    if level is not None and level not in levels:
+        allowed = f"levels {levels[0]} to {levels[-1]}" if levels else "no levels"
+        raise EncodeError(f"{codec.name.lower()} has {allowed}, not {level}")
 
 
 def decompress(data: memoryview, codec: Codec, limits: Limits, *, magic: int = 2) -> memoryview:

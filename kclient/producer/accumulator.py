@@ -1,0 +1,284 @@
+"""Where callers put records: one open chunk per topic, and the memory that all records together may take.
+
+Hot. `append` runs on the caller's thread, for asyncio clients on the loop, and does the least there is: look
+up the chunk, add the size, extend a flat list, make a handle. It hands out nothing where something has to be
+decided (a new topic, a full chunk, no memory left); `append_slowly` decides and says what to wait for.
+
+On the loop, `drain` takes all chunks away at once; cutting them into partitions is `spread`'s work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from enum import Enum, IntEnum
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from kclient.errors import KafkaError, RecordTooLargeError
+from kclient.producer.delivery import Chunk, Delivery
+from kclient.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD, headers_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from threading import Lock
+
+    from kclient.producer.config import ProducerConfig
+    from kclient.types import Header
+
+# A chunk is closed at this size, which is when an asyncio caller lets the loop run: large enough for work per
+# chunk to be small per record, small enough for answers to be read in time.
+CHUNK_BYTES = 262_144
+# Memory is claimed for an open chunk in such steps, so that a record needs one comparison for all limits.
+_STEP = 32_768
+
+
+class Urgency(IntEnum):
+    """How soon the loop should drain."""
+
+    NONE = 0
+    LINGER = 1
+    NOW = 2
+
+
+class Wait(Enum):
+    """What a record waits for before it can be appended."""
+
+    TOPIC = "the topic's metadata"
+    ROOM = "room in the buffer"
+
+
+class Accumulator:
+    """The open chunks of one producer.
+
+    `wake` is called when the loop has to drain, and how soon; from any thread, and once for many records.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        lock: Lock,
+        wake: Callable[[Urgency], None],
+        now: Callable[[], float],
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._lock = lock
+        self._wake = wake
+        self._now = now
+        self._now_ms = now_ms
+        self._open: dict[str, Chunk] = {}
+        self._closed: list[Chunk] = []
+        self._woken = Urgency.NONE
+        # Topics that are known, with the number of their partitions.
+        self.topics: Mapping[str, int] = {}
+        self._memory = config.buffer_memory
+        self._claimed = 0
+        self._waiting: list[Callable[[], None]] = []
+        self._batch_size = config.batch_size
+        self._largest = config.max_request_size
+        self._delivery_timeout = config.delivery_timeout_ms / 1000
+        self._refusal: KafkaError | None = None
+        # A chunk was full since this was last looked at: a caller on the loop should give it a turn.
+        self.crowded = False
+
+    def __repr__(self) -> str:
+        return f"<Accumulator {self._claimed} of {self._memory} bytes claimed, {len(self._open)} chunks open>"
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes claimed by records that are not settled, and by open chunks."""
+        return self._claimed
+
+    @property
+    def pressed(self) -> bool:
+        """Whether callers wait for room, so that nothing should linger."""
+        return bool(self._waiting)
+
+    def append(  # noqa: PLR0913, PLR0917 - called per record: no object around its fields
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header],
+    ) -> Delivery | None:
+        """Take a record in; None where `append_slowly` has to decide. The hottest path there is.
+
+        On the loop, or with the lock held.
+        """
+        try:
+            chunk = self._open[topic]
+        except KeyError:
+            return None
+        size = chunk.size + RECORD_OVERHEAD
+        if value is not None:
+            size += len(value)
+        if key is not None:
+            size += len(key)
+        if headers:
+            size += headers_size(headers)
+        if size > chunk.limit:
+            return None
+        chunk.size = size
+        if timestamp_ms is None:
+            now_ms = self._now_ms
+            timestamp_ms = time_ns() // 1_000_000 if now_ms is None else now_ms()
+        flat = chunk.flat
+        delivery = Delivery()
+        delivery._chunk = chunk
+        delivery._place = len(flat)
+        flat += (key, value, timestamp_ms, headers, partition)
+        return delivery
+
+    def append_shared(  # noqa: PLR0913, PLR0917
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header],
+    ) -> Delivery | None:
+        """The same for threads that share the producer, and are not the loop's."""
+        with self._lock:
+            return self.append(topic, value, key, partition, timestamp_ms, headers)
+
+    def append_slowly(  # noqa: PLR0913, PLR0917
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header],
+        *,
+        known: bool = True,
+    ) -> Delivery | Wait:
+        """Take a record in after making room for it, or say what it has to wait for.
+
+        `known` False takes records for topics of which nothing is known yet.
+        """
+        size = RECORD_OVERHEAD + len(value or b"") + len(key or b"")
+        if headers:
+            size += headers_size(headers)
+        self.check_size(topic, size)
+        with self._lock:
+            if self._refusal is not None:
+                raise copy(self._refusal)
+            if known and topic not in self.topics:
+                return Wait.TOPIC
+            if not self._make_room(topic, size):
+                return Wait.ROOM
+            delivery = self.append(topic, value, key, partition, timestamp_ms, headers)
+            assert delivery is not None
+            return delivery
+
+    def put(self, chunk: Chunk) -> bool:
+        """Take in a chunk that was filled elsewhere; False when there is no room for it."""
+        with self._lock:
+            if self._refusal is not None:
+                raise copy(self._refusal)
+            if self._claimed and self._claimed + chunk.size > self._memory:
+                return False
+            self._claimed += chunk.size
+            # Behind what was appended to the topic before it.
+            before = self._open.pop(chunk.topic, None)
+            if before is not None:
+                self._close(before)
+            self._closed.append(chunk)
+            self._call_loop(Urgency.NOW)
+            return True
+
+    def new_chunk(self, topic: str) -> Chunk:
+        """An empty chunk whose time begins now."""
+        now = self._now()
+        return Chunk(topic, self._lock, now, now + self._delivery_timeout)
+
+    def drain(self) -> list[Chunk]:
+        """Take all chunks away, those appended to first in front."""
+        with self._lock:
+            self._woken = Urgency.NOW  # which keeps `_close` from asking for what is being done
+            for chunk in self._open.values():
+                self._close(chunk)
+            self._open.clear()
+            chunks, self._closed = self._closed, []
+            self._woken = Urgency.NONE
+            return chunks
+
+    def release(self, size: int) -> None:
+        """Give memory back; called when records are settled."""
+        with self._lock:
+            self._claimed -= size
+            waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when memory is given back next; from then on nothing lingers."""
+        with self._lock:
+            self._waiting.append(callback)
+            self._call_loop(Urgency.NOW)
+
+    def no_longer_waiting(self, callback: Callable[[], None]) -> None:
+        """For those who gave up."""
+        with self._lock:
+            if callback in self._waiting:
+                self._waiting.remove(callback)
+
+    def refuse(self, error: KafkaError | None) -> None:
+        """From now on take no more records, or, with None, take them again."""
+        with self._lock:
+            self._refusal = error
+            for chunk in self._open.values():
+                self._close(chunk)
+            self._open.clear()
+            self._call_loop(Urgency.NOW)
+            waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+
+    def check_size(self, topic: str, size: int) -> None:
+        """Refuse a record that could never be sent."""
+        if size + BATCH_OVERHEAD > self._largest:
+            raise RecordTooLargeError(
+                f"a record for topic {topic} takes {size} bytes, more than max_request_size={self._largest} "
+                "allows: raise it, and the topic's max.message.bytes with it"
+            )
+        if size > self._memory:
+            raise RecordTooLargeError(
+                f"a record for topic {topic} takes {size} bytes, more than buffer_memory={self._memory} has"
+            )
+
+    # Below, the lock is held.
+
+    def _make_room(self, topic: str, size: int) -> bool:
+        chunk = self._open.get(topic)
+        if chunk is not None and chunk.size and chunk.size + size > CHUNK_BYTES:
+            self._close(self._open.pop(topic))
+            self.crowded = True
+            chunk = None
+        if chunk is None:
+            chunk = self.new_chunk(topic)
+        needed = chunk.size + size - chunk.limit
+        if needed > 0:
+            claim = max(needed, min(_STEP, self._memory - self._claimed))
+            if self._claimed + claim > self._memory:
+                return False
+            self._claimed += claim
+            chunk.limit += claim
+        self._open[topic] = chunk
+        self._call_loop(Urgency.NOW if chunk.size + size >= self._batch_size else Urgency.LINGER)
+        return True
+
+    def _close(self, chunk: Chunk) -> None:
+        self._claimed -= chunk.limit - chunk.size
+        chunk.limit = chunk.size
+        if chunk.size:
+            self._closed.append(chunk)
+            self._call_loop(Urgency.NOW)
+
+    def _call_loop(self, urgency: Urgency) -> None:
+        if urgency > self._woken:
+            self._woken = urgency
+            self._wake(urgency)

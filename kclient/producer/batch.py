@@ -1,0 +1,148 @@
+"""One batch on its way: which records, as whose, how often tried. Encoding is here, sending is not.
+
+A batch is made when a sender has room for it, so records that come while others are in flight join it. Once
+made it keeps its records and, with idempotence, its sequence numbers, however often it is sent: that is what
+lets the broker recognise it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from kclient.errors import KafkaError
+from kclient.producer.delivery import Part
+from kclient.records.compression import Codec
+from kclient.records.encode import Stamp, encode_fields
+from kclient.records.pieces import Fields
+from kclient.records.restamp import with_producer
+from kclient.types import Header
+
+_SEQUENCES = 0x7FFF_FFFF
+NO_SEQUENCE = -1
+
+
+class Identity(NamedTuple):
+    """As whom a batch is written: a producer id of the broker's, and how often its numbering began anew."""
+
+    producer_id: int
+    epoch: int
+
+
+ANONYMOUS = Identity(-1, -1)
+
+
+class Batch:
+    """Records of one partition that are written together or not at all.
+
+    `refused` says that the last answer rules out that the batch was ever written; before an answer, and after
+    one that came from a broker in trouble, nobody knows. `first` says that when the batch was last sent,
+    everything before it had been written. `over` says that its records were given up while it was in flight.
+    `number` is its place among the batches of its partition; a half has the number of its whole, and a digit.
+    """
+
+    __slots__ = (
+        "attempts",
+        "count",
+        "created",
+        "deadline",
+        "first",
+        "identity",
+        "last_error",
+        "number",
+        "over",
+        "parts",
+        "records",
+        "refused",
+        "sent_at",
+        "sequence",
+        "size",
+    )
+
+    def __init__(self, parts: list[Part], number: tuple[int, ...], identity: Identity, sequence: int) -> None:
+        self.parts = parts
+        self.number = number
+        self.count = sum(map(len, parts))
+        self.size = sum(part.size for part in parts)
+        self.created = parts[0].chunk.opened
+        self.deadline = parts[0].chunk.deadline
+        self.identity = identity
+        self.sequence = sequence
+        self.records = b""
+        self.attempts = 0
+        self.sent_at = 0.0
+        self.first = True
+        self.refused = False
+        self.over = False
+        self.last_error: KafkaError | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<Batch of {self.count} records, {self.size} bytes, sequence {self.sequence}, "
+            f"epoch {self.identity.epoch}, attempt {self.attempts}>"
+        )
+
+    def encode(self, codec: Codec, level: int | None) -> None:
+        """Make the bytes that are sent. May run on another thread: it touches nothing but this batch."""
+        if not self.records:
+            stamp = Stamp(
+                producer_id=self.identity.producer_id,
+                producer_epoch=self.identity.epoch,
+                base_sequence=self.sequence,
+            )
+            self.records = encode_fields(self._fields(), stamp=stamp, codec=codec, level=level)
+
+    def renumber(self, identity: Identity, sequence: int) -> None:
+        """Make it another producer's batch; its records are not encoded again."""
+        self.identity, self.sequence = identity, sequence
+        self.refused = False
+        if self.records:
+            self.records = with_producer(self.records, identity.producer_id, identity.epoch, sequence)
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Two batches of about half the records each, with the same sequence numbers."""
+        first: list[Part] = []
+        second = list(self.parts)
+        wanted = self.count // 2
+        while wanted:
+            part = second.pop(0)
+            if len(part) > wanted:
+                part, rest = part.split(wanted)
+                second.insert(0, rest)
+            first.append(part)
+            wanted -= len(part)
+        one = self._half(first, 0, self.sequence)
+        return one, self._half(second, 1, following(self.sequence, one.count))
+
+    def _half(self, parts: list[Part], digit: int, sequence: int) -> Batch:
+        half = Batch(parts, (*self.number, digit), self.identity, sequence)
+        half.attempts, half.last_error, half.refused = self.attempts, self.last_error, self.refused
+        return half
+
+    def _fields(self) -> Fields:
+        parts = self.parts
+        if len(parts) == 1:
+            part = parts[0]
+            return Fields(part.keys, part.values, part.times, part.headers)
+        keys = list(chain.from_iterable(part.keys for part in parts))
+        values = list(chain.from_iterable(part.values for part in parts))
+        headers: list[Sequence[Header]] | None = None
+        if any(part.headers for part in parts):
+            headers = list(chain.from_iterable(part.headers or [()] * len(part) for part in parts))
+        return Fields(keys, values, _times(parts), headers)
+
+
+def _times(parts: list[Part]) -> int | list[int]:
+    first = parts[0].times
+    if isinstance(first, int) and all(part.times == first for part in parts):
+        return first
+    times: list[int] = []
+    for part in parts:
+        times += [part.times] * len(part) if isinstance(part.times, int) else part.times
+    return times
+
+
+def following(sequence: int, count: int) -> int:
+    """The sequence number `count` records later; numbers go on at 0 after 2**31 - 1."""
+    return sequence if sequence == NO_SEQUENCE else (sequence + count) & _SEQUENCES

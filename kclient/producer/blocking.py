@@ -1,0 +1,239 @@
+"""The producer for threads: the same core on a loop thread, with `append` called on the caller's own.
+
+Only control calls cross over to the loop. A record does not: it is appended under a lock, and the loop is
+woken once for many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from kclient.clock import Deadline
+from kclient.cluster.client import ClusterHealth
+from kclient.config import configured_by
+from kclient.errors import BufferFullError, ClientClosedError
+from kclient.producer.accumulator import Wait
+from kclient.producer.client import CLOSE_TIMEOUT_MS
+from kclient.producer.config import ProducerConfig
+from kclient.producer.core import Core
+from kclient.producer.delivery import Delivery
+from kclient.producer.many import Deliveries, Many
+from kclient.producer.metrics import ProducerMetrics
+from kclient.producer.records import Fields, ProducerRecord, prepare
+from kclient.producer.tables import many_from
+from kclient.runtime import LoopThread, wait_in_thread
+from kclient.types import Header, RecordMetadata
+
+T = TypeVar("T")
+
+
+class Producer:
+    """Writes records to a Kafka cluster, from ordinary code and from any number of threads.
+
+        with Producer(bootstrap_servers="localhost:9092") as producer:
+            delivery = producer.send("orders", b"three apples", key=b"customer-17")
+            print(delivery.result(timeout=10).offset)
+
+    The options and promises are those of `AsyncProducer`. Threads may share a producer, and should: their
+    records then share batches. Processes may not. Callbacks of deliveries run on the producer's own thread.
+    The constructor does not connect: `start` (or `with`) does and says at once if that fails.
+    """
+
+    _thread: LoopThread
+    _core: Core
+
+    @configured_by(ProducerConfig)
+    def __init__(self, config: ProducerConfig) -> None:
+        self._config = config
+        self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
+        self._closed = False
+        self._thread = LoopThread(f"kclient producer {config.client_id}")
+        self._core = self._thread.call(_make(config))
+        self._append = self._core.accumulator.append_shared
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._config.client_id} {'closed' if self._closed else 'open'}>"
+
+    def start(self, timeout_ms: float | None = None) -> None:
+        """Find the cluster; says at once if that fails."""
+
+        async def start() -> None:
+            cluster = self._core.cluster
+            await cluster.metadata.refreshed(cluster.deadline(timeout_ms))
+
+        self._call(start())
+
+    def send(  # noqa: PLR0913, PLR0917 - aiokafka's signature
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
+    ) -> Delivery:
+        """Append a record, waiting up to `max_block_ms` while its topic is unknown or the buffer is full."""
+        if (
+            value.__class__ is bytes
+            and (key is None or key.__class__ is bytes)
+            and partition is None
+            and timestamp_ms is None
+            and not headers
+            and self._plain
+        ):
+            return self._append(topic, value, key, None, None, ()) or self._send_slowly(
+                Fields(topic, value, key, None, None, ())
+            )
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        fields, told = prepare(self._config, record)
+        delivery = self._append(*fields) or self._send_slowly(fields)
+        if told is not None:
+            delivery.add_done_callback(told)
+        return delivery
+
+    def send_nowait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> Delivery:
+        """Append a record at once, or raise `BufferFullError`. Takes what `send` takes."""
+        fields, told = prepare(self._config, ProducerRecord(topic, value, key, **more))
+        delivery = self._append(*fields) or self._core.accumulator.append_slowly(*fields, known=False)
+        if isinstance(delivery, Wait):
+            raise BufferFullError(f"buffer_memory={self._config.buffer_memory} bytes are full")
+        if told is not None:
+            delivery.add_done_callback(told)
+        return delivery
+
+    def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> RecordMetadata:
+        """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
+        return self.send(topic, value, key, **more).result()
+
+    def send_many(  # noqa: PLR0913
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None = None,
+        *,
+        partition: int | Sequence[int | None] | None = None,
+        timestamp_ms: int | Sequence[int] | None = None,
+        headers: Sequence[Any] | None = None,
+    ) -> Deliveries:
+        """Append many records at once; see `AsyncProducer.send_many`."""
+        return self._send_all(Many(topic, values, keys, partition, timestamp_ms, headers))
+
+    def send_arrow(self, topic: str, table: Any) -> Deliveries:
+        """Append the rows of an Arrow table; see `AsyncProducer.send_arrow`."""
+        return self._send_all(many_from(topic, table))
+
+    def send_pandas(self, topic: str, frame: Any) -> Deliveries:
+        """Append the rows of a pandas frame, by the same columns as `send_arrow`."""
+        return self._send_all(many_from(topic, frame))
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """The partitions of a topic, waiting up to `max_block_ms` while it is unknown."""
+        return self._call(self._partitions(topic))
+
+    def flush(self, timeout_ms: float | None = None) -> None:
+        """Wait until all that was sent before is delivered or has failed; see `AsyncProducer.flush`."""
+        milliseconds = self._config.delivery_timeout_ms + 1_000 if timeout_ms is None else timeout_ms
+
+        async def flush() -> None:
+            await self._core.flush(Deadline.after(self._core.loop, milliseconds / 1000))
+
+        self._call(flush())
+
+    def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Deliver what is there, then close; a `KafkaTimeoutError` says how many records were given up."""
+        self._closed = True
+        # In a forked child there is nothing to close: thread and connections are the parent's.
+        if not self._thread.running:
+            return
+
+        async def close() -> None:
+            await self._core.close(Deadline.after(self._core.loop, timeout_ms / 1000))
+
+        try:
+            # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
+            with contextlib.suppress(ClientClosedError):
+                self._thread.call(close())
+        finally:
+            self._thread.stop()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def health(self) -> ClusterHealth:
+        """Whether the client is in touch with its cluster; never waits for the network."""
+
+        async def health() -> ClusterHealth:
+            return self._core.cluster.health()
+
+        return self._call(health())
+
+    def metrics(self) -> ProducerMetrics:
+        """What the producer has done so far."""
+
+        async def metrics() -> ProducerMetrics:
+            return self._core.metrics()
+
+        return self._call(metrics())
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close(0)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        thread = getattr(self, "_thread", None)
+        if thread is not None and thread.running and not self._closed:
+            warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
+            thread.finish(self._core.abandon(ClientClosedError("the producer was never closed")))
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._thread.call(work)
+
+    def _send_slowly(self, fields: Fields) -> Delivery:
+        accumulator = self._core.accumulator
+        until = time.monotonic() + self._config.max_block_ms / 1000
+        while True:
+            outcome = accumulator.append_slowly(*fields)
+            if isinstance(outcome, Delivery):
+                return outcome
+            left = max(0.0, until - time.monotonic())
+            if outcome is Wait.TOPIC:
+                self._call(self._partitions(fields.topic, left))
+            else:
+                self._wait_for_room(left)
+
+    def _send_all(self, many: Many) -> Deliveries:
+        gathered = self._core.gather(many)
+        for chunk in gathered.chunks:
+            until = time.monotonic() + self._config.max_block_ms / 1000
+            if many.topic not in self._core.accumulator.topics:
+                self._call(self._partitions(many.topic))
+            while not self._core.accumulator.put(chunk):
+                self._wait_for_room(max(0.0, until - time.monotonic()))
+        return gathered.deliveries
+
+    async def _partitions(self, topic: str, seconds: float | None = None) -> set[int]:
+        seconds = self._config.max_block_ms / 1000 if seconds is None else seconds
+        return set((await self._core.topic(topic, Deadline.after(self._core.loop, seconds))).partitions)
+
+    def _wait_for_room(self, seconds: float) -> None:
+        accumulator = self._core.accumulator
+        if not self._thread.running:
+            raise ClientClosedError(f"{self!r} was used after it had been closed, or in a forked process")
+        if not wait_in_thread(accumulator.when_room, seconds):
+            raise self._core.buffer_full(self._config.max_block_ms / 1000)
+
+
+async def _make(config: ProducerConfig) -> Core:
+    return Core(config, threads=True)

@@ -1,0 +1,270 @@
+"""The asyncio producer: its life from start to close, and the ways to send."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from kclient.clock import Deadline
+from kclient.cluster.client import ClusterHealth
+from kclient.config import configured_by
+from kclient.errors import BufferFullError, ClientClosedError
+from kclient.producer.accumulator import Wait
+from kclient.producer.config import ProducerConfig
+from kclient.producer.core import Core
+from kclient.producer.delivery import Delivery
+from kclient.producer.many import Deliveries, Many
+from kclient.producer.metrics import ProducerMetrics
+from kclient.producer.records import Fields, ProducerRecord, prepare
+from kclient.producer.tables import many_from
+from kclient.types import Header, RecordMetadata
+
+CLOSE_TIMEOUT_MS = 30_000
+_NEVER_CONNECTED = ClusterHealth(
+    connected=False, brokers=(), cluster_id=None, metadata_age=None, last_error=None
+)
+# Keeps the closing of abandoned clients alive: the loop itself holds its tasks weakly.
+_closing: set[asyncio.Task[None]] = set()
+
+
+def _not_open(*_: object) -> None:
+    """In place of the accumulator until there is one."""
+
+
+class AsyncProducer:
+    """Writes records to a Kafka cluster.
+
+        async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
+            delivery = await producer.send("orders", b"three apples", key=b"customer-17")
+            metadata = await delivery
+            print(metadata.partition, metadata.offset)
+
+    The options are those of `ProducerConfig`. `send` waits only when the buffer is full, and returns the
+    fate of the record as a `Delivery`, to be awaited, watched or left alone. Every record is delivered once
+    and in the order of its key (idempotence is on), or fails with the reason within `delivery_timeout_ms`.
+
+    `start` (or `async with`) connects and says at once if that fails; without it the first record does. A
+    client belongs to the event loop on which it was first used; for threads there is `Producer`.
+    """
+
+    _core: Core | None = None
+    _closed = False
+
+    @configured_by(ProducerConfig)
+    def __init__(self, config: ProducerConfig) -> None:
+        self._config = config
+        self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
+        self._append: Any = _not_open
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "new" if self._core is None else "open"
+        return f"<{type(self).__name__} {self._config.client_id} {state}>"
+
+    async def start(self, timeout_ms: float | None = None) -> None:
+        """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
+        others = self._core is not None  # a client in use stays open for those who use it
+        core = self._open()
+        try:
+            await core.cluster.metadata.refreshed(core.cluster.deadline(timeout_ms))
+        except BaseException:
+            if not others:
+                self._core, self._append = None, _not_open
+                await core.abandon(ClientClosedError("the producer could not be started"))
+            raise
+
+    async def send(  # noqa: PLR0913, PLR0917 - aiokafka's signature
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
+    ) -> Delivery:
+        """Append a record, waiting up to `max_block_ms` while its topic is unknown or the buffer is full."""
+        if (
+            value.__class__ is bytes
+            and (key is None or key.__class__ is bytes)
+            and partition is None
+            and timestamp_ms is None
+            and not headers
+            and self._plain
+        ):
+            delivery: Delivery | None = self._append(topic, value, key, None, None, ())
+            if delivery is not None:
+                return delivery
+            return await self._send_slowly(Fields(topic, value, key, None, None, ()))
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        fields, told = prepare(self._config, record)
+        delivery = self._append(*fields) or await self._send_slowly(fields)
+        if told is not None:
+            delivery.add_done_callback(told)
+        return delivery
+
+    def send_nowait(  # noqa: PLR0913, PLR0917
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
+    ) -> Delivery:
+        """Append a record at once, or raise `BufferFullError`.
+
+        Of a topic that is not known yet the delivery tells later whether there is such a one.
+        """
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        fields, told = prepare(self._config, record)
+        delivery: Delivery | Wait | None = self._append(*fields)
+        if delivery is None:
+            delivery = self._open().accumulator.append_slowly(*fields, known=False)
+            if isinstance(delivery, Wait):
+                raise BufferFullError(
+                    f"buffer_memory={self._config.buffer_memory} bytes are full: await send() instead"
+                )
+        assert isinstance(delivery, Delivery)
+        if told is not None:
+            delivery.add_done_callback(told)
+        return delivery
+
+    async def send_and_wait(
+        self, topic: str, value: Any = None, key: Any = None, **fields: Any
+    ) -> RecordMetadata:
+        """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
+        return await (await self.send(topic, value, key, **fields))
+
+    async def send_many(  # noqa: PLR0913
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None = None,
+        *,
+        partition: int | Sequence[int | None] | None = None,
+        timestamp_ms: int | Sequence[int] | None = None,
+        headers: Sequence[Any] | None = None,
+    ) -> Deliveries:
+        """Append many records at once, waiting up to `max_block_ms` for room for each part of them.
+
+        All or nothing is checked first; the hooks do not see them. The fastest way to send.
+        """
+        return await self._send_all(Many(topic, values, keys, partition, timestamp_ms, headers))
+
+    async def send_arrow(self, topic: str, table: Any) -> Deliveries:
+        """Append the rows of an Arrow table: `value`, and as far as there are `key`, `partition`,
+        `timestamp`, `headers`.
+        """
+        return await self._send_all(many_from(topic, table))
+
+    async def send_pandas(self, topic: str, frame: Any) -> Deliveries:
+        """Append the rows of a pandas frame, by the same columns as `send_arrow`."""
+        return await self._send_all(many_from(topic, frame))
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """The partitions of a topic, waiting up to `max_block_ms` while it is unknown."""
+        return set((await self._open().topic(topic, self._max_block())).partitions)
+
+    async def flush(self, timeout_ms: float | None = None) -> None:
+        """Send what is there without linger, and wait until all of it is delivered or has failed.
+
+        What failed is said by its `Delivery`, not here. Without `timeout_ms` it takes as long as deliveries
+        may, `delivery_timeout_ms`.
+        """
+        if self._core is not None:
+            milliseconds = self._config.delivery_timeout_ms + 1_000 if timeout_ms is None else timeout_ms
+            await self._core.flush(Deadline.after(self._core.loop, milliseconds / 1000))
+
+    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Deliver what is there, then close all connections.
+
+        Records that are not delivered within `timeout_ms` fail, and a `KafkaTimeoutError` says how many.
+        """
+        self._closed = True
+        core, self._core, self._append = self._core, None, _not_open
+        if core is not None:
+            await core.close(Deadline.after(core.loop, timeout_ms / 1000))
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def health(self) -> ClusterHealth:
+        """Whether the client is in touch with its cluster; never waits."""
+        return _NEVER_CONNECTED if self._core is None else self._core.cluster.health()
+
+    def metrics(self) -> ProducerMetrics:
+        """What the producer has done so far."""
+        return self._open().metrics()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        core = self._core
+        if core is None:
+            return
+        warnings.warn(
+            f"{self!r} was never closed: use `async with` or await close()", ResourceWarning, 2, self
+        )
+        if not core.loop.is_closed():
+            core.loop.call_soon_threadsafe(_close_soon, core)
+
+    async def _send_slowly(self, fields: Fields) -> Delivery:
+        core = self._open()
+        accumulator = core.accumulator
+        deadline: Deadline | None = None
+        while True:
+            outcome = accumulator.append_slowly(*fields)
+            if isinstance(outcome, Delivery):
+                break
+            deadline = deadline or self._max_block()
+            if outcome is Wait.TOPIC:
+                await core.topic(fields.topic, deadline)
+            else:
+                await core.room(deadline)
+        if accumulator.crowded:
+            # A caller that never waits would keep the loop from sending anything.
+            accumulator.crowded = False
+            await asyncio.sleep(0)
+        return outcome
+
+    async def _send_all(self, many: Many) -> Deliveries:
+        core = self._open()
+        gathered = core.gather(many)
+        for chunk in gathered.chunks:
+            deadline = self._max_block()
+            if many.topic not in core.accumulator.topics:
+                await core.topic(many.topic, deadline)
+            while not core.accumulator.put(chunk):
+                await core.room(deadline)
+            await asyncio.sleep(0)
+        return gathered.deliveries
+
+    def _max_block(self) -> Deadline:
+        return Deadline.after(asyncio.get_running_loop(), self._config.max_block_ms / 1000)
+
+    def _open(self) -> Core:
+        if self._closed:
+            raise ClientClosedError(f"{self!r} was used after it had been closed")
+        loop = asyncio.get_running_loop()
+        if self._core is None:
+            self._core = Core(self._config, threads=False)
+            self._append = self._core.accumulator.append
+        elif self._core.loop is not loop:
+            raise RuntimeError(
+                f"{self!r} belongs to another event loop: every loop needs a client of its own"
+            )
+        return self._core
+
+
+def _close_soon(core: Core) -> None:
+    closing = core.abandon(ClientClosedError("the producer was never closed"))
+    task = asyncio.get_running_loop().create_task(closing)
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)

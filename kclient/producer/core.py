@@ -1,0 +1,147 @@
+"""What both producers are made of: accumulator, dispatcher and cluster, from open to closed. On the loop.
+
+`AsyncProducer` and `Producer` add the ways to call it; the latter calls `accumulator.append` from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from time import time_ns
+from typing import NamedTuple
+
+from kclient.clock import Deadline
+from kclient.cluster.client import Cluster
+from kclient.cluster.metadata import Topic
+from kclient.errors import BufferFullError, ClientClosedError, KafkaError, KafkaTimeoutError, error_for
+from kclient.producer.accumulator import Accumulator, Urgency
+from kclient.producer.config import ProducerConfig
+from kclient.producer.delivery import Chunk
+from kclient.producer.dispatch import Dispatcher
+from kclient.producer.many import Deliveries, Many, columns_from, largest_of, pieces_of
+from kclient.producer.metrics import ProducerMetrics
+from kclient.runtime import new_lock
+
+
+class Gathered(NamedTuple):
+    """Chunks that are to be put into the accumulator one after the other, and the fate of what is in them."""
+
+    chunks: list[Chunk]
+    deliveries: Deliveries
+
+
+class Core:
+    """A running producer. `threads` says that records are appended from other threads than the loop's."""
+
+    def __init__(self, config: ProducerConfig, *, threads: bool, random: Random | None = None) -> None:
+        self.config = config
+        self.loop = asyncio.get_running_loop()
+        self.cluster = Cluster(config, auto_create_topics=True, random=random)
+        wake = self._wake_from_thread if threads else self._wake
+        clock = config.clock
+        now_ms = None if clock is None else lambda: int(clock.wall() * 1000)
+        self.accumulator = Accumulator(config, new_lock(), wake, self.loop.time, now_ms)
+        self.dispatcher = Dispatcher(config, self.cluster, self.accumulator)
+        self.dispatcher.start()
+        self.cluster.metadata.start()
+
+    def _wake(self, urgency: Urgency) -> None:
+        self.dispatcher.wake(urgency)
+
+    def _wake_from_thread(self, urgency: Urgency) -> None:
+        self.loop.call_soon_threadsafe(self.dispatcher.wake, urgency)
+
+    async def topic(self, name: str, deadline: Deadline) -> Topic:
+        """What is known of a topic, waiting until something is."""
+        metadata = self.cluster.metadata
+        while True:
+            metadata.look_up(name)
+            topic = metadata.snapshot.topics.get(name)
+            if topic is not None and topic.partitions:
+                return topic
+            error = error_for(metadata.snapshot.errors.get(name, 0), about=f"topic {name}")
+            if error is not None and not error.retriable:
+                raise error
+            try:
+                await metadata.refreshed(deadline)
+            except KafkaTimeoutError as late:
+                reason = error or metadata.last_error
+                raise KafkaTimeoutError(
+                    f"topic {name} was not known within {deadline.seconds:g} s (max_block_ms): "
+                    f"{reason or 'the cluster did not answer'}"
+                ) from (reason or late)
+
+    async def room(self, deadline: Deadline) -> None:
+        """Wait until memory is given back."""
+        woken: asyncio.Future[None] = self.loop.create_future()
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        self.accumulator.when_room(wake)
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                await woken
+        except TimeoutError:
+            raise self.buffer_full(deadline.seconds) from None
+        finally:
+            self.accumulator.no_longer_waiting(wake)
+
+    def buffer_full(self, seconds: float) -> BufferFullError:
+        """The error for a caller that found no room within its time."""
+        reason = self.cluster.metadata.last_error
+        why = f"; the cluster does not answer: {reason}" if reason else ""
+        return BufferFullError(
+            f"buffer_memory={self.config.buffer_memory} bytes stayed full for {seconds:g} s (max_block_ms): "
+            f"records are sent faster than they are delivered{why}"
+        )
+
+    def gather(self, many: Many) -> Gathered:
+        """Many records as chunks, checked; nothing is sent yet."""
+        clock = self.config.clock
+        now_ms = time_ns() // 1_000_000 if clock is None else int(clock.wall() * 1000)
+        columns = columns_from(self.config, many, now_ms)
+        self.accumulator.check_size(many.topic, largest_of(columns))
+        chunks = []
+        for piece, size in pieces_of(columns):
+            chunk = self.accumulator.new_chunk(many.topic)
+            chunk.columns, chunk.size = piece, size
+            chunks.append(chunk)
+        return Gathered(chunks, Deliveries(chunks, [chunk.flat_records() for chunk in chunks]))
+
+    async def flush(self, deadline: Deadline) -> None:
+        """Wait until everything sent before is settled."""
+        if not await self.dispatcher.flush(deadline):
+            raise deadline.expired(f"flushing: {self._left()}, which")
+
+    async def close(self, deadline: Deadline) -> None:
+        """Deliver what is there, as far as time allows, and end; raises if records were left undelivered."""
+        self.accumulator.refuse(ClientClosedError("the producer is closed"))
+        try:
+            delivered = await self.dispatcher.flush(deadline)
+            left = "" if delivered else self._left()
+        finally:
+            error = ClientClosedError("the producer was closed before the record was delivered")
+            await self.abandon(error)
+        if not delivered:
+            raise deadline.expired(f"closing the producer: {left} and were given up; it")
+
+    async def abandon(self, error: KafkaError) -> None:
+        """End at once; what is not delivered fails with `error`."""
+        self.accumulator.refuse(error)
+        await self.dispatcher.close(error)
+        await self.cluster.close()
+
+    def _left(self) -> str:
+        counts = self.dispatcher.ledger.undelivered()
+        topics = ", ".join(f"{count} of topic {topic}" for topic, count in sorted(counts.items()))
+        return f"{sum(counts.values())} records were not delivered ({topics})"
+
+    def metrics(self) -> ProducerMetrics:
+        return self.dispatcher.counters.snapshot(
+            self.loop.time(),
+            self.dispatcher.in_flight,
+            self.accumulator.memory_used,
+            self.config.buffer_memory,
+        )

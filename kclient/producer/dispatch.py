@@ -1,0 +1,376 @@
+"""Between the accumulator and the senders: cuts chunks, knows who leads what, and decides about batches.
+
+All on the loop. A record's way: `drain` takes the chunks, `Spread` cuts them into parts, a part goes to the
+`Outbox` of its partition, the outbox to the `Sender` of its leader. The way back: the sender reports an
+answer, `judge` says what it means, the `Ledger` settles the records or the outbox takes the batch back.
+
+Chunks of topics of which nothing is known wait in `_homeless`; an outbox without a leader waits with no
+sender. Both are looked at when metadata comes, and fail when their time is over, like everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kclient.clock import Deadline
+from kclient.cluster.client import Cluster
+from kclient.cluster.metadata import Broker, Metadata
+from kclient.config import Endpoint
+from kclient.errors import InvalidRecordError, KafkaError, KafkaTimeoutError, error_for
+from kclient.producer.accumulator import Accumulator, Urgency
+from kclient.producer.batch import Batch, Identity
+from kclient.producer.delivery import Chunk, Part
+from kclient.producer.identities import Identities
+from kclient.producer.ledger import Ledger
+from kclient.producer.metrics import Counters
+from kclient.producer.outbox import Outbox, Rules
+from kclient.producer.partitioner import StickyChoice, make_partitioner
+from kclient.producer.routing import Routing
+from kclient.producer.sender import Answer, Sender, Shipped
+from kclient.producer.spread import Spread, whole
+from kclient.producer.verdicts import Verdict, judge
+from kclient.types import TopicPartition
+from kclient.wire.messages.produce import ProduceResponse
+from kclient.wire.schema import NO_UUID
+
+if TYPE_CHECKING:
+    from kclient.producer.config import ProducerConfig
+
+_NOWHERE = -1
+
+
+class Dispatcher:
+    """The loop side of one producer."""
+
+    def __init__(self, config: ProducerConfig, cluster: Cluster, accumulator: Accumulator) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._loop = asyncio.get_running_loop()
+        self._linger = config.linger_ms / 1000
+        rules = Rules(
+            config.batch_size,
+            self._linger,
+            config.max_in_flight_requests_per_connection,
+            config.idempotent,
+        )
+        patience = config.partitioner_availability_timeout_ms / 1000
+        self._routing = Routing(cluster, rules, patience, self._make_sender)
+        self.ledger = Ledger(accumulator.release)
+        self.counters = Counters(self._loop.time())
+        self._partitioner = make_partitioner(config.partitioner)
+        self._spreads: dict[str, Spread] = {}
+        self._homeless: list[Chunk] = []
+        self._identity: Identity | None = None
+        self._identities = Identities(cluster, self._got_identity, self._got_no_identity)
+        self._flushing = 0
+        self._draining: asyncio.Handle | None = None
+        self._expiring: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._cluster.metadata.listen(self._follow)
+        if self._config.idempotent:
+            self._identities.ask()
+
+    # Records in
+
+    def wake(self, urgency: Urgency) -> None:
+        """There are records to drain, at once or after the linger. On the loop."""
+        if self._draining is not None:
+            self._draining.cancel()
+        if urgency is Urgency.NOW or not self._linger:
+            self._draining = self._loop.call_soon(self.drain)
+        else:
+            self._draining = self._loop.call_later(self._linger, self.drain)
+
+    def drain(self) -> None:
+        """Bring what callers have appended to the senders."""
+        if self._draining is not None:
+            self._draining.cancel()
+            self._draining = None
+        for chunk in self._accumulator.drain():
+            chunk.left = chunk.flat_records()
+            self.ledger.enter(chunk)
+            if self._expiring is None:
+                self._expiring = self._loop.call_at(chunk.deadline, self._expire)
+            self._settle_in(chunk)
+        self._routing.pump()
+
+    def _settle_in(self, chunk: Chunk) -> None:
+        """Spread a chunk over its topic's outboxes; where that topic is not known, keep it until it is."""
+        metadata = self._cluster.metadata
+        metadata.look_up(chunk.topic)
+        topic = metadata.snapshot.topics.get(chunk.topic)
+        if topic is None or not topic.partitions:
+            refusal = error_for(metadata.snapshot.errors.get(chunk.topic, 0), about=f"topic {chunk.topic}")
+            if refusal is None or refusal.retriable:
+                self._homeless.append(chunk)
+            else:
+                self._fail_whole(chunk, refusal)
+            return
+        for part, error in self._spread(chunk.topic).cut(chunk, self._routing.view(topic)):
+            if error is not None:
+                self._fail([part], error)
+                continue
+            outbox = self._routing.outbox(chunk.topic, part.partition)
+            if outbox.identity is None:
+                self.unknown(outbox)
+            outbox.add(part)
+            self._routing.place(outbox)
+
+    def _spread(self, topic: str) -> Spread:
+        spread = self._spreads.get(topic)
+        if spread is None:
+            adaptive = self._config.partitioner_adaptive_partitioning_enable
+            random = Random(self._cluster.random.getrandbits(64))  # noqa: S311 - which partition is next
+            sticky = StickyChoice(self._config.batch_size, random, adaptive=adaptive)
+            spread = self._spreads[topic] = Spread(self._partitioner, sticky)
+        return spread
+
+    def _make_sender(self, node_id: int) -> Sender:
+        return Sender(node_id, self._cluster, self._config, self)
+
+    # Leaders and identities
+
+    def _follow(self, snapshot: Metadata) -> None:
+        self._accumulator.topics = {name: len(topic.partitions) for name, topic in snapshot.topics.items()}
+        self._routing.follow(snapshot)
+        homeless, self._homeless = self._homeless, []
+        for chunk in homeless:
+            self._settle_in(chunk)
+        if self._homeless:
+            self._cluster.metadata.ask()
+
+    def unknown(self, outbox: Outbox) -> None:
+        if self._identity is not None and outbox.new:
+            outbox.give_identity(self._identity)
+        else:
+            self._identities.ask()
+
+    def _got_identity(self, identity: Identity) -> None:
+        self._identity = identity
+        for outbox in self._routing:
+            if outbox.identity is None:
+                outbox.give_identity(identity)
+                self._routing.place(outbox)
+
+    def _got_no_identity(self, error: KafkaError) -> None:
+        for outbox in self._routing:
+            if outbox.identity is None:
+                self._give_up(outbox, error)
+
+    # What senders report
+
+    @property
+    def hurry(self) -> bool:
+        return self._flushing > 0 or self._accumulator.pressed
+
+    def topic_id(self, topic: str) -> UUID:
+        known = self._cluster.metadata.snapshot.topics.get(topic)
+        return NO_UUID if known is None else known.topic_id
+
+    def shipped(self, batches: list[Shipped]) -> None:
+        now = self._loop.time()
+        self.counters.requests.add(now, 1)
+        for _, batch in batches:
+            self.counters.queued.add(now, now - batch.created)
+
+    def hinted(self, response: ProduceResponse) -> None:
+        """Believe new leaders that an answer names (KIP-951)."""
+        brokers = [
+            Broker(node.node_id, Endpoint(node.host, node.port), node.rack)
+            for node in response.node_endpoints
+        ]
+        snapshot = self._cluster.metadata.snapshot
+        for topic in response.responses:
+            found = snapshot.topic_by_id(topic.topic_id) if not topic.name else None
+            name = found.name if found else topic.name
+            for answer in topic.partition_responses:
+                leader = answer.current_leader
+                if leader.leader_id >= 0:
+                    partition = TopicPartition(name, answer.index)
+                    self._cluster.metadata.take_hint(
+                        partition, leader.leader_id, leader.leader_epoch, brokers
+                    )
+
+    def unreachable(self, sender: Sender, error: KafkaError) -> None:
+        self._cluster.metadata.ask()
+        final = not error.retriable and not isinstance(error, KafkaTimeoutError)
+        for outbox in list(sender.busy):
+            outbox.last_error = error
+            if final:
+                self._give_up(outbox, error)
+
+    def failed(self, outbox: Outbox, batch: Batch, error: KafkaError) -> None:
+        self._conclude(outbox, batch, error, None)
+
+    def answered(self, outbox: Outbox, batch: Batch, answer: Answer) -> None:
+        about = f"topic {outbox.topic}, partition {outbox.partition}"
+        error = error_for(answer.error_code, answer.error_message, about=about)
+        self._conclude(outbox, batch, error, answer)
+
+    def _conclude(
+        self, outbox: Outbox, batch: Batch, error: KafkaError | None, answer: Answer | None
+    ) -> None:
+        verdict = judge(error, batch, self._config.retries)
+        if verdict is Verdict.WRITTEN:
+            self._written(outbox, batch, answer)
+        elif batch.over or verdict is Verdict.FATAL:
+            outbox.given_up(batch)
+            if not batch.over:
+                assert error is not None
+                self._fail(batch.parts, error, _of_single_records(answer, outbox))
+        else:
+            assert error is not None
+            self._again(outbox, batch, verdict, error)
+        self._routing.place(outbox)
+
+    def _written(self, outbox: Outbox, batch: Batch, answer: Answer | None) -> None:
+        now = self._loop.time()
+        outbox.written(batch)
+        counters = self.counters
+        counters.answered.add(now, now - batch.sent_at)
+        counters.batches.add(now, 1)
+        counters.records.add(now, batch.count)
+        counters.bytes.add(now, batch.size)
+        counters.encoded_bytes.add(now, len(batch.records))
+        if batch.over:
+            return
+        if answer is None or answer.error_code:
+            self.ledger.deliver(batch.parts, -1)
+        else:
+            self.ledger.deliver(
+                batch.parts, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+            )
+
+    def _again(self, outbox: Outbox, batch: Batch, verdict: Verdict, error: KafkaError) -> None:
+        now = self._loop.time()
+        batch.last_error = error
+        self.counters.retries.add(now, 1)
+        if verdict is Verdict.SPLIT:
+            outbox.back_in_halves(batch)
+            return
+        outbox.back(batch, refused=verdict is not Verdict.AGAIN)
+        if verdict is Verdict.AGAIN:
+            outbox.pause(now, error)
+            if error.refresh_metadata:
+                self._cluster.metadata.ask()
+        elif verdict is not Verdict.BEHIND:
+            outbox.lost_count(stranger=verdict is Verdict.STRANGER)
+
+    # Giving up
+
+    def _fail(
+        self, parts: list[Part], error: KafkaError, errors: dict[int, KafkaError] | None = None
+    ) -> None:
+        self.counters.errors.add(self._loop.time(), sum(map(len, parts)))
+        self.ledger.fail(parts, error, errors)
+
+    def _fail_whole(self, chunk: Chunk, error: KafkaError) -> None:
+        """Fail a chunk that was never spread."""
+        part = whole(chunk, _NOWHERE)
+        chunk.cut([part], len(part))
+        self._fail([part], error)
+
+    def _give_up(self, outbox: Outbox, error: KafkaError) -> None:
+        """Fail everything that waits for a partition."""
+        batches, parts = outbox.clear()
+        for batch in batches:
+            self._fail(batch.parts, batch.last_error or error)
+        self._fail(parts, error)
+
+    def _expire(self) -> None:
+        """Fail what has run out of time, and come again when the next records do."""
+        now = self._loop.time()
+        self._expiring = None
+        due = []
+        for outbox in self._routing:
+            batches, parts = outbox.expire(now)
+            for batch in batches:
+                self._fail(batch.parts, self._too_late(outbox, batch.last_error))
+            if parts:
+                self._fail(parts, self._too_late(outbox, None))
+            due.append(outbox.next_deadline())
+        homeless, self._homeless = self._homeless, []
+        for chunk in homeless:
+            if chunk.deadline <= now:
+                self._fail_whole(chunk, self._never_placed(chunk.topic))
+            else:
+                self._homeless.append(chunk)
+                due.append(chunk.deadline)
+        if due and min(due) != float("inf"):
+            self._expiring = self._loop.call_at(min(due), self._expire)
+
+    def _too_late(self, outbox: Outbox, reason: KafkaError | None) -> KafkaTimeoutError:
+        sender = self._routing.senders.get(outbox.leader) if outbox.leader is not None else None
+        metadata = self._cluster.metadata.last_error
+        reason = reason or outbox.last_error or (sender and sender.last_error) or metadata
+        if reason is None and outbox.identity is None:
+            reason = self._identities.last_error
+        why = f": {reason}" if reason else ": its turn did not come" if sender else ": it has no leader"
+        return self._timed_out(f"records for topic {outbox.topic}, partition {outbox.partition}", why, reason)
+
+    def _never_placed(self, topic: str) -> KafkaTimeoutError:
+        metadata = self._cluster.metadata
+        reason = (
+            error_for(metadata.snapshot.errors.get(topic, 0), about=f"topic {topic}") or metadata.last_error
+        )
+        return self._timed_out(
+            f"records for topic {topic}", f": {reason or 'nothing is known of it'}", reason
+        )
+
+    def _timed_out(self, what: str, why: str, reason: KafkaError | None) -> KafkaTimeoutError:
+        seconds = self._config.delivery_timeout_ms / 1000
+        error = KafkaTimeoutError(
+            f"{what} were not delivered within {seconds:g} s (delivery_timeout_ms){why}"
+        )
+        error.__cause__ = reason
+        return error
+
+    # Waiting and closing
+
+    async def flush(self, deadline: Deadline) -> bool:
+        """Send everything that was appended before, without linger; False when that takes too long."""
+        self._flushing += 1
+        try:
+            self.drain()
+            self._routing.pump_all()
+            return await self.ledger.settled(deadline)
+        finally:
+            self._flushing -= 1
+
+    async def close(self, error: KafkaError) -> None:
+        """Fail what is left and end every task."""
+        self.drain()
+        for handle in (self._draining, self._expiring):
+            if handle is not None:
+                handle.cancel()
+        tasks = [sender.close() for sender in self._routing.senders.values()]
+        tasks.append(self._identities.stop())
+        running = [task for task in tasks if task is not None]
+        if running:
+            await asyncio.wait(running)
+        for outbox in self._routing:
+            self._give_up(outbox, error)
+        homeless, self._homeless = self._homeless, []
+        for chunk in homeless:
+            self._fail_whole(chunk, error)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(sender.in_flight for sender in self._routing.senders.values())
+
+
+def _of_single_records(answer: Answer | None, outbox: Outbox) -> dict[int, KafkaError] | None:
+    """The records that a broker names as the reason for refusing a whole batch, by their rank in it."""
+    if answer is None or not answer.record_errors:
+        return None
+    about = f"topic {outbox.topic}, partition {outbox.partition}"
+    return {
+        entry.batch_index: error_for(answer.error_code, entry.batch_index_error_message, about=about)
+        or InvalidRecordError(entry.batch_index_error_message, about=about)
+        for entry in answer.record_errors
+    }

@@ -1,0 +1,211 @@
+"""Many records at once: columns checked and cut into chunks, and the fate of all of them.
+
+Columns stay columns from here to the encoded batch: nothing is done per record that is not done in C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
+from copy import copy
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kclient.errors import KafkaError, KafkaTimeoutError
+from kclient.producer.accumulator import CHUNK_BYTES
+from kclient.producer.delivery import WIDTH, Chunk, Columns
+from kclient.producer.records import as_bytes, as_headers, check_partition, check_timestamp
+from kclient.runtime import wait_in_thread
+from kclient.types import RecordMetadata
+
+if TYPE_CHECKING:
+    from kclient.producer.config import ProducerConfig
+
+_BYTES = {bytes, type(None)}
+
+
+class Many(NamedTuple):
+    """What `send_many` was given; a single value stands for all records where that is allowed."""
+
+    topic: str
+    values: Sequence[Any]
+    keys: Sequence[Any] | None = None
+    partition: int | Sequence[int | None] | None = None
+    timestamp_ms: int | Sequence[int] | None = None
+    headers: Sequence[Any] | None = None
+
+
+def columns_from(config: ProducerConfig, many: Many, now_ms: int) -> Columns:
+    """Columns of bytes, checked: what is wrong with any record is raised before one of them is sent."""
+    total = len(many.values)
+    for name, column in many._asdict().items():
+        if isinstance(column, Sequence) and not isinstance(column, str) and len(column) != total:
+            raise ValueError(f"{total} values but {len(column)} {name}: give one for each, or none")
+    values = _as_bytes(many.values, "value", config.value_serializer)
+    keys: Sequence[bytes | None] = [None] * total
+    if many.keys is not None:
+        keys = _as_bytes(many.keys, "key", config.key_serializer)
+    headers = None
+    if many.headers is not None and any(many.headers):
+        headers = [as_headers(each) for each in many.headers]
+    return Columns(keys, values, _times(many.timestamp_ms, now_ms), headers, _partitions(many, total))
+
+
+def _as_bytes(
+    column: Sequence[Any], what: str, serializer: Callable[[Any], bytes | None] | None
+) -> list[bytes | None]:
+    if serializer is not None:
+        column = list(map(serializer, column))
+    if set(map(type, column)) <= _BYTES:
+        return column if isinstance(column, list) else list(column)
+    return [as_bytes(value, what, None) for value in column]
+
+
+def _times(timestamp_ms: int | Sequence[int] | None, now_ms: int) -> int | list[int]:
+    if timestamp_ms is None:
+        return now_ms
+    if isinstance(timestamp_ms, int):
+        check_timestamp(timestamp_ms)
+        return timestamp_ms
+    times = list(timestamp_ms)
+    for time in set(times):
+        check_timestamp(time)
+    return times
+
+
+def _partitions(many: Many, total: int) -> list[int | None]:
+    given = many.partition
+    if given is None or isinstance(given, int):
+        check_partition(given)
+        return [given] * total
+    for partition in set(given):
+        check_partition(partition)
+    return list(given)
+
+
+def pieces_of(columns: Columns) -> Iterator[tuple[Columns, int]]:
+    """Columns cut into pieces of about a chunk's size, with that size."""
+    sums = list(accumulate(columns.sizes()))
+    start, before = 0, 0
+    while start < len(sums):
+        end = max(start + 1, bisect_right(sums, before + CHUNK_BYTES, start))
+        cut = slice(start, end)
+        times = columns.times if isinstance(columns.times, int) else columns.times[cut]
+        headers = None if columns.headers is None else columns.headers[cut]
+        piece = Columns(columns.keys[cut], columns.values[cut], times, headers, columns.given[cut])
+        yield piece, sums[end - 1] - before
+        start, before = end, sums[end - 1]
+
+
+def largest_of(columns: Columns) -> int:
+    """The size of the largest record."""
+    return max(columns.sizes(), default=0)
+
+
+class Deliveries(Sequence[RecordMetadata]):
+    """The fate of many records: awaitable, then a sequence of their `RecordMetadata` in the order sent.
+
+        deliveries = await producer.send_many("orders", values)
+        print((await deliveries)[0].offset)
+
+    Awaiting raises the first error there is; `errors` has all of them.
+    """
+
+    def __init__(self, chunks: list[Chunk], counts: list[int]) -> None:
+        self._chunks = chunks
+        self._ends = list(accumulate(counts))
+
+    def __repr__(self) -> str:
+        return f"<Deliveries of {len(self)} records, {'done' if self.done() else 'pending'}>"
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        part, rank = self._find(range(len(self))[number])
+        error = part.error_of(rank)
+        if error is not None:
+            raise copy(error)
+        return part.metadata(rank)
+
+    def done(self) -> bool:
+        """Whether the fate of every record is known."""
+        return all(chunk.parts and not chunk.left for chunk in self._chunks)
+
+    def errors(self) -> dict[int, KafkaError]:
+        """The reasons of those that failed, by their number; complete once `done`."""
+        return {
+            (self._ends[number - 1] if number else 0) + place // WIDTH: error
+            for number, chunk in enumerate(self._chunks)
+            for part in chunk.parts
+            if part.error is not None
+            for rank, place in enumerate(part.places)
+            if (error := part.error_of(rank)) is not None
+        }
+
+    def result(self, timeout: float | None = None) -> Deliveries:
+        """Wait in this thread until every record is settled; raises the first error."""
+        if asyncio._get_running_loop() is not None and not self.done():
+            raise RuntimeError("result() would block the event loop: await the deliveries instead")
+        if not wait_in_thread(self.add_done_callback, timeout):
+            raise KafkaTimeoutError(f"{len(self)} records had not all been delivered after {timeout:g} s")
+        return self._checked()
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Have `callback()` called once the fate of every record is known: at once, or on the event loop."""
+        left = dict.fromkeys(self._chunks)
+        once = [callback]
+
+        def finished(chunk: Chunk) -> None:
+            # Chunks may finish on the loop while another thread registers: both can see the last one go,
+            # but only one of them takes the callback.
+            left.pop(chunk, None)
+            if not left:
+                try:
+                    last = once.pop()
+                except IndexError:
+                    return
+                last()
+
+        for chunk in self._chunks:
+            if not chunk.when_finished(partial(finished, chunk)):
+                finished(chunk)
+        if not self._chunks:
+            callback()
+
+    def __await__(self) -> Generator[Any, None, Deliveries]:
+        if not self.done():
+            yield from self._settled().__await__()
+        return self._checked()
+
+    async def _settled(self) -> None:
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        self.add_done_callback(lambda: loop.call_soon_threadsafe(wake))
+        await woken
+
+    def _checked(self) -> Deliveries:
+        errors = self.errors()
+        if errors:
+            number = min(errors)
+            failure = copy(errors[number])
+            failure.add_note(f"record {number} of {len(self)}; {len(errors)} of them were not delivered")
+            raise failure
+        return self
+
+    def _find(self, number: int) -> Any:
+        at = bisect_right(self._ends, number)
+        first = self._ends[at - 1] if at else 0
+        found = self._chunks[at].find((number - first) * WIDTH)
+        if found is None or not found[0].settled:
+            raise LookupError(f"the fate of record {number} is not known yet: await the deliveries first")
+        return found

@@ -1,0 +1,218 @@
+"""From a chunk of one topic to a part for each of its partitions. Decides; knows no queue and no broker.
+
+Hot, per chunk: which partition each record goes to is asked for all keys at once where the partitioner can
+tell, and columns are cut by index in C. Small chunks take the plain way, which is the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import itemgetter
+from typing import cast
+
+from kclient.errors import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
+from kclient.producer.delivery import WIDTH, Chunk, Columns, Part
+from kclient.producer.partitioner import (
+    KeyedPartitioner,
+    KeyHash,
+    Partitioner,
+    PartitionView,
+    Sticky,
+    StickyChoice,
+)
+from kclient.records.sizes import RECORD_OVERHEAD, headers_size
+from kclient.types import Header
+
+# Fewer records than this are spread faster one by one.
+_FEW = 48
+
+
+class Spread:
+    """Spreads the records of one topic."""
+
+    def __init__(self, partitioner: Partitioner, sticky: StickyChoice) -> None:
+        self._partitioner = partitioner
+        self._sticky = sticky
+        self._keyed = partitioner if isinstance(partitioner, KeyedPartitioner) else None
+        # Whether it is known without asking that records without a key go to the sticky partition.
+        self._leaves_keyless = type(partitioner) in (KeyHash, Sticky)
+
+    def cut(self, chunk: Chunk, view: PartitionView) -> list[tuple[Part, KafkaError | None]]:
+        """The parts of a chunk, each with the reason if it has no place to go."""
+        columns = columns_of(chunk)
+        total = len(columns.keys)
+        numbers, errors = self._numbers(chunk.topic, columns, view)
+        if isinstance(numbers, int):
+            parts = [whole(chunk, numbers, columns)]
+        else:
+            parts = (_by_hand if total < _FEW else _by_index)(chunk, numbers, columns)
+        chunk.cut(parts, total)
+        return [(part, errors.get(part.partition)) for part in parts]
+
+    def _numbers(
+        self, topic: str, columns: Columns, view: PartitionView
+    ) -> tuple[int | Sequence[int], dict[int, KafkaError]]:
+        """The partition of every record, one number where they share it.
+
+        A record that has none gets a number below 0, which stands for what is wrong with it.
+        """
+        keys, given = columns.keys, columns.given
+        if given.count(None) == len(keys):
+            if self._leaves_keyless and keys[0] is None and keys.count(None) == len(keys):
+                return self._all_sticky(columns, view), {}
+            # `all` is what costs least, and is right where no key is empty.
+            if self._keyed is not None and (all(keys) or None not in keys):
+                return self._all_keyed(topic, columns, view)
+        return self._one_by_one(topic, columns, view)
+
+    def _all_sticky(self, columns: Columns, view: PartitionView) -> int | Sequence[int]:
+        numbers = self._sticky.partition_many(columns.sizes(), view)
+        return numbers[0] if numbers[0] == numbers[-1] and len(set(numbers)) == 1 else numbers
+
+    def _all_keyed(
+        self, topic: str, columns: Columns, view: PartitionView
+    ) -> tuple[int | Sequence[int], dict[int, KafkaError]]:
+        assert self._keyed is not None
+        keys = cast("list[bytes]", columns.keys)
+        if len(keys) >= _FEW:
+            try:
+                return self._keyed.partition_many(keys, view.count), {}
+            except Exception:  # noqa: BLE001 - a user's code; asked one by one it tells which record is at fault
+                return self._one_by_one(topic, columns, view)
+        return self._one_by_one(topic, columns, view)
+
+    def _one_by_one(
+        self, topic: str, columns: Columns, view: PartitionView
+    ) -> tuple[Sequence[int], dict[int, KafkaError]]:
+        numbers: list[int] = []
+        errors: dict[int, KafkaError] = {}
+        for key, value, given, size in zip(
+            columns.keys, columns.values, columns.given, columns.sizes(), strict=True
+        ):
+            try:
+                number = self._one(topic, (key, value), given, size, view)
+            except Exception as error:  # noqa: BLE001 - a user's code: its error is its record's, and no other's
+                number = -1 - len(errors)
+                errors[number] = _explained(error, topic)
+            numbers.append(number)
+        return numbers, errors
+
+    def _one(
+        self,
+        topic: str,
+        record: tuple[bytes | None, bytes | None],
+        given: int | None,
+        size: int,
+        view: PartitionView,
+    ) -> int:
+        if given is not None:
+            if 0 <= given < view.count:
+                return given
+            raise UnknownTopicOrPartitionError(
+                f"topic {topic} has the partitions 0 to {view.count - 1}", about=f"partition {given}"
+            )
+        number = self._partitioner.partition(topic, *record, view)
+        return self._sticky.partition(size, view) if number is None else number
+
+
+def _explained(error: Exception, topic: str) -> KafkaError:
+    if isinstance(error, KafkaError):
+        return error
+    explained = ConfigurationError(f"the partitioner failed for a record of topic {topic}: {error!r}")
+    explained.__cause__ = error
+    return explained
+
+
+def columns_of(chunk: Chunk) -> Columns:
+    """The fields of all records of a chunk."""
+    if chunk.columns is not None:
+        return chunk.columns
+    flat = chunk.flat
+    keys, values, given = flat[0::WIDTH], flat[1::WIDTH], flat[4::WIDTH]
+    times, headers = flat[2::WIDTH], flat[3::WIDTH]
+    still = times[0] == times[-1] and times.count(times[0]) == len(times)
+    bare = headers.count(()) == len(headers)
+    return Columns(keys, values, times[0] if still else times, None if bare else headers, given)
+
+
+def whole(chunk: Chunk, partition: int, columns: Columns | None = None) -> Part:
+    """All records of a chunk as one part."""
+    columns = columns or columns_of(chunk)
+    places = range(0, len(columns.keys) * WIDTH, WIDTH)
+    keys, values, times, headers, _ = columns
+    return Part(chunk, partition, places, keys, values, times, headers, chunk.size)
+
+
+def _by_hand(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Part]:
+    """Record by record: the reference."""
+    places: dict[int, list[int]] = {}
+    for place, number in enumerate(numbers):
+        places.setdefault(number, []).append(place)
+    sizes = columns.sizes()
+    times, headers = columns.times, columns.headers
+    return [
+        Part(
+            chunk,
+            number,
+            [place * WIDTH for place in mine],
+            [columns.keys[place] for place in mine],
+            [columns.values[place] for place in mine],
+            times if isinstance(times, int) else [times[place] for place in mine],
+            None if headers is None else [headers[place] for place in mine],
+            sum(sizes[place] for place in mine),
+        )
+        for number, mine in places.items()
+    ]
+
+
+def _by_index(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Part]:
+    """All records of a partition beside each other, by one stable sort of small numbers."""
+    import numpy as np  # noqa: PLC0415 - only those who send much pay for the import
+
+    by_record = np.asarray(numbers, np.int32)
+    order = by_record.argsort(kind="stable")
+    ends = np.flatnonzero(np.diff(by_record[order])) + 1
+    bounds = [0, *ends.tolist(), len(numbers)]
+    places = (order * WIDTH).tolist()
+    pick = itemgetter(*order.tolist())
+    keys, values = pick(columns.keys), pick(columns.values)
+    times = columns.times if isinstance(columns.times, int) else pick(columns.times)
+    headers = None if columns.headers is None else pick(columns.headers)
+    sizes = _sums(keys, values, headers, bounds)
+    return [
+        Part(
+            chunk,
+            int(numbers[places[start] // WIDTH]),
+            places[start:end],
+            keys[start:end],
+            values[start:end],
+            times if isinstance(times, int) else times[start:end],
+            None if headers is None else headers[start:end],
+            size,
+        )
+        for start, end, size in zip(bounds, bounds[1:], sizes, strict=False)
+    ]
+
+
+def _sums(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    headers: Sequence[Sequence[Header]] | None,
+    bounds: list[int],
+) -> list[int]:
+    """The size of each run between two bounds, as `Columns.sizes` counts."""
+    sums = []
+    for start, end in pairwise(bounds):
+        size = RECORD_OVERHEAD * (end - start) + _length(keys[start:end]) + _length(values[start:end])
+        if headers is not None:
+            size += sum(map(headers_size, filter(None, headers[start:end])))
+        sums.append(size)
+    return sums
+
+
+def _length(column: Sequence[bytes | None]) -> int:
+    try:
+        return sum(map(len, column))  # type: ignore[arg-type]
+    except TypeError:  # some are null
+        return sum(map(len, filter(None, column)))
