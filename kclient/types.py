@@ -27,6 +27,18 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int | None = None
 
 
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group: a transaction that commits its offsets is fenced by this (KIP-447).
+
+    `generation_id` is the member's epoch where the broker assigns (KIP-848), and -1 outside the group.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class TimestampType(IntEnum):
     """Who stamped a record: the producer, or the broker when it appended it."""
 

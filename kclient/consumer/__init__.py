@@ -1,0 +1,1 @@
+"""Reading topics: alone, or as a member of a group."""
