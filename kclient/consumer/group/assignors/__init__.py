@@ -1,0 +1,1 @@
+"""Assignors: how members of a classic group share partitions among themselves."""
