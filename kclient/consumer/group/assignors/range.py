@@ -111,12 +111,9 @@ def _match_racks(shares: list[_Share]) -> None:
 
 
 def _match_together(shares: list[_Share], partitions: int) -> None:
-    takers = dict.fromkeys(shares[0].subscribers)
     for number in range(partitions):
-        for member in takers:
-            if all(share.racks_match(member, number) and share.room(member) for share in shares):
+        for member in shares[0].subscribers:
+            if all(share.room(member) and share.racks_match(member, number) for share in shares):
                 for share in shares:
                     share.give(member, [number])
-                if not any(share.room(member) for share in shares):
-                    del takers[member]
                 break
