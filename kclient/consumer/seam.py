@@ -59,6 +59,9 @@ class Positions(Protocol):
     def release(self, partitions: Collection[TopicPartition]) -> None:
         """End `fence`, for those that are still assigned."""
 
+    def waiting(self) -> bool:
+        """Whether the application waits in a call for records: then it is alive, however long that takes."""
+
     def wake(self) -> None:
         """Have the application's waiting call look at `Group.take_error`."""
 

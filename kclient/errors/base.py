@@ -7,7 +7,11 @@ given up, never the process) and what was asked of us that cannot be done (`Enco
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+if TYPE_CHECKING:
+    from kclient.types import TopicPartition
 
 
 class KafkaError(Exception):
@@ -138,6 +142,18 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 
 class AuthenticationError(KafkaError):
     """Client and broker could not agree on who the client is, over SASL or TLS; trying again cannot help."""
+
+
+class CommitFailedError(KafkaError):
+    """Offsets were not committed, or not all of them; `errors` has the reason for each partition that failed.
+
+    A reason such as `IllegalGenerationError` or `UnknownMemberIdError` means that the partition may have
+    another reader by now, which continues from what was committed before.
+    """
+
+    def __init__(self, message: str, errors: Mapping[TopicPartition, KafkaError] | None = None) -> None:
+        super().__init__(message)
+        self.errors = dict(errors or {})
 
 
 class ClientClosedError(KafkaError):
