@@ -1,0 +1,298 @@
+"""Committed offsets: committing them in order, now and then by itself, and looking them up.
+
+Every commit goes through one queue, and one request is under way at a time. It carries, for each partition,
+the newest offset that is waiting; what fails in passing waits for the next request. So an older offset
+cannot overtake a newer one, however often it is tried again, and commits that pile up are one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from kclient.clock import Deadline
+from kclient.cluster.client import MAIN_LANE, Cluster
+from kclient.cluster.operations import run
+from kclient.consumer.commit_requests import FetchCommitted, commit_request, knows_ids, read_commit
+from kclient.consumer.group.coordinator import GroupCoordinator
+from kclient.consumer.seam import CommitCallback, GroupSettings, Offsets, Positions
+from kclient.errors import (
+    ClientClosedError,
+    CommitFailedError,
+    EncodeError,
+    IllegalGenerationError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+    StaleMemberEpochError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from kclient.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kclient.wire.messages.group_offsets import OffsetCommitRequest
+
+log = logging.getLogger(__name__)
+
+_LAST_WITH_TOPIC_NAMES = 9
+_NO_GENERATION = -1
+# A topic that was deleted will not come back; one that is new may not have reached the coordinator yet.
+_UNKNOWN_TOPIC_ATTEMPTS = 4
+_PASSING = (KafkaTimeoutError, RebalanceInProgressError, StaleMemberEpochError)
+_UNKNOWN = (UnknownTopicOrPartitionError, UnknownTopicIdError)
+
+
+@dataclass(eq=False)
+class _Commit:
+    """One call: what is left of it to commit, and what went wrong so far."""
+
+    waiting: dict[TopicPartition, OffsetAndMetadata]
+    deadline: Deadline
+    generation: int
+    done: Callable[[dict[TopicPartition, KafkaError]], None]
+    failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
+    last_error: KafkaError | None = None
+    attempts: int = 0
+
+    def settle(self, partition: TopicPartition, error: KafkaError | None) -> None:
+        del self.waiting[partition]
+        if error is not None:
+            self.failed[partition] = error
+
+
+class Commits:
+    """The committed offsets of one consumer's group. `identity` tells who that is to the group."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: GroupSettings,
+        positions: Positions,
+        coordinator: GroupCoordinator,
+        identity: Callable[[], GroupMetadata],
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._positions = positions
+        self._coordinator = coordinator
+        self._identity = identity
+        self._loop = asyncio.get_running_loop()
+        self._queue: list[_Commit] = []
+        self._filled = asyncio.Event()
+        self._closed = False
+
+    async def commit(self, deadline: Deadline, offsets: Offsets | None = None) -> None:
+        """Commit these, or what was consumed; retried until the deadline. Raises `CommitFailedError`."""
+        wanted = dict(self._positions.consumed() if offsets is None else offsets)
+        if not wanted:
+            return
+        settled: asyncio.Future[dict[TopicPartition, KafkaError]] = self._loop.create_future()
+
+        def done(failed: dict[TopicPartition, KafkaError]) -> None:
+            if not settled.done():
+                settled.set_result(failed)
+
+        commit = self._enqueue(wanted, deadline, done)
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                failed = await settled
+        except TimeoutError:
+            reason = f" (last failure: {commit.last_error})" if commit.last_error else ""
+            raise deadline.expired(f"committing offsets{reason}") from commit.last_error
+        finally:
+            if commit in self._queue:  # given up: it must not be committed later, after something newer
+                self._queue.remove(commit)
+        if failed:
+            raise _failure(failed)
+
+    def commit_nowait(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
+        """Commit in the background. `callback(offsets, error)` is called once, on the loop."""
+        wanted = dict(self._positions.consumed() if offsets is None else offsets)
+
+        def done(failed: dict[TopicPartition, KafkaError]) -> None:
+            error = _failure(failed) if failed else None
+            if callback is None:
+                if error is not None:
+                    log.warning("%s", error)
+                return
+            try:
+                callback(wanted, error)
+            except Exception:
+                log.exception("the callback of a commit failed")
+
+        if wanted:
+            self._enqueue(dict(wanted), self._cluster.deadline(), done)
+        else:
+            self._loop.call_soon(done, {})
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], deadline: Deadline
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed, None where it has not."""
+        backoff = self._cluster.backoff()
+        while True:
+            operation = FetchCommitted(self._cluster.metadata.snapshot, self._identity(), self._modern)
+            if knows_ids(self._cluster.metadata.snapshot, partitions):
+                found = await run(self._cluster, operation, partitions, deadline)
+            else:
+                found = await run(self._cluster, operation.by_name(), partitions, deadline)
+            errors = [outcome for outcome in found.values() if isinstance(outcome, KafkaError)]
+            if not errors:
+                return {key: value for key, value in found.items() if not isinstance(value, KafkaError)}
+            wait = backoff.next()
+            if not isinstance(errors[0], StaleMemberEpochError) or wait >= deadline.remaining(self._loop):
+                raise errors[0]
+            await asyncio.sleep(wait)  # the next heartbeat brings the epoch
+
+    async def before_revoking(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
+        """Commit what was processed of partitions that go, where that is automatic; never raises."""
+        if not self._settings.enable_auto_commit:
+            return
+        processed = {p: at for p, at in self._positions.processed().items() if p in partitions}
+        try:
+            await self.commit(deadline, processed)
+        except KafkaError as error:
+            log.warning("what was processed before partitions went was not committed: %s", error)
+
+    async def run(self) -> None:
+        """Send what is waiting, one request at a time."""
+        backoff = self._cluster.backoff()
+        while True:
+            await self._filled.wait()
+            self._expire()
+            batch = list(self._queue)
+            if not batch:
+                self._filled.clear()
+                continue
+            outcomes = await self._attempt(_newest(batch))
+            self._settle(batch, outcomes)
+            if any(commit in self._queue for commit in batch):
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
+
+    async def run_auto(self) -> None:
+        """Commit what was processed, every now and then."""
+        while True:
+            await asyncio.sleep(self._settings.auto_commit_interval_ms / 1000)
+            if self._may_commit():
+                self.commit_nowait(self._positions.processed())
+
+    def close(self) -> None:
+        """Nothing is sent any more: what still waits fails."""
+        self._closed = True
+        queue, self._queue = self._queue, []
+        for commit in queue:
+            commit.failed |= dict.fromkeys(commit.waiting, ClientClosedError("the consumer was closed"))
+            commit.done(commit.failed)
+
+    @property
+    def _modern(self) -> bool:
+        return self._settings.group_protocol == "consumer"
+
+    def _may_commit(self) -> bool:
+        """Whether there is a place in the group, or none is needed because nothing is subscribed."""
+        return self._positions.subscribed() is None or self._identity().generation_id != _NO_GENERATION
+
+    def _enqueue(
+        self,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        deadline: Deadline,
+        done: Callable[[dict[TopicPartition, KafkaError]], None],
+    ) -> _Commit:
+        if self._closed:
+            raise ClientClosedError("the consumer is closed")
+        for partition, position in offsets.items():
+            if position.offset < 0:
+                raise EncodeError(f"offset {position.offset} of {partition}: offsets begin with 0")
+        commit = _Commit(offsets, deadline, self._identity().generation_id, done)
+        self._queue.append(commit)
+        self._filled.set()
+        return commit
+
+    def _expire(self) -> None:
+        """Give up on what is late, and on what belongs to others by now."""
+        identity, ours = self._identity(), self._positions.assigned()
+        member = self._positions.subscribed() is not None
+        for commit in list(self._queue):
+            if commit.deadline.passed(self._loop):
+                late = commit.deadline.expired("committing offsets")
+                late.__cause__ = commit.last_error
+                self._give_up(commit, dict.fromkeys(commit.waiting, late))
+            elif member and identity.generation_id == _NO_GENERATION:
+                gone = IllegalGenerationError(about=f"group {self._settings.group_id}: not a member now")
+                self._give_up(commit, dict.fromkeys(commit.waiting, gone))
+            elif member and commit.generation != identity.generation_id:
+                # The group rebalanced since the call. Another member may read what is not ours any more, and
+                # may have committed newer offsets, so only what is still ours is committed.
+                moved = IllegalGenerationError(about=f"group {self._settings.group_id}: it has rebalanced")
+                self._give_up(commit, {p: moved for p in commit.waiting if p not in ours})
+
+    def _give_up(self, commit: _Commit, errors: Mapping[TopicPartition, KafkaError]) -> None:
+        for partition, error in errors.items():
+            commit.settle(partition, error)
+        self._finish(commit)
+
+    def _finish(self, commit: _Commit) -> None:
+        if not commit.waiting and commit in self._queue:
+            self._queue.remove(commit)
+            commit.done(commit.failed)
+
+    async def _attempt(self, offsets: Offsets) -> dict[TopicPartition, KafkaError | None]:
+        """One request; what became of each partition."""
+        if not offsets:
+            return {}
+        snapshot, identity = self._cluster.metadata.snapshot, self._identity()
+        if self._positions.subscribed() is None:
+            identity = GroupMetadata(self._settings.group_id)
+        try:
+            response = await self._coordinator.ask(
+                OffsetCommitRequest,
+                lambda version: commit_request(identity, offsets, snapshot, version),
+                self._cluster.deadline(self._cluster.config.request_timeout_ms),
+                lane=MAIN_LANE,
+                newest=None if knows_ids(snapshot, offsets) else _LAST_WITH_TOPIC_NAMES,
+            )
+        except KafkaError as error:
+            return dict.fromkeys(offsets, error)
+        outcomes = read_commit(response, offsets, snapshot, self._settings.group_id)
+        for outcome in outcomes.values():
+            if outcome is not None:
+                self._coordinator.learn(outcome)
+        return outcomes
+
+    def _settle(self, batch: list[_Commit], outcomes: Mapping[TopicPartition, KafkaError | None]) -> None:
+        for commit in batch:
+            commit.attempts += 1
+            for partition in list(commit.waiting):
+                outcome = outcomes[partition]
+                if outcome is None or not _worth_another(outcome, commit.attempts):
+                    commit.settle(partition, outcome)
+                else:
+                    commit.last_error = outcome
+            self._finish(commit)
+
+
+def _newest(batch: list[_Commit]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Of each partition what was committed last."""
+    merged: dict[TopicPartition, OffsetAndMetadata] = {}
+    for commit in batch:
+        merged.update(commit.waiting)
+    return merged
+
+
+def _worth_another(error: KafkaError, attempts: int) -> bool:
+    if isinstance(error, _UNKNOWN):
+        return attempts < _UNKNOWN_TOPIC_ATTEMPTS
+    return error.retriable or isinstance(error, _PASSING)
+
+
+def _failure(failed: dict[TopicPartition, KafkaError]) -> CommitFailedError:
+    (partition, first), *others = failed.items()
+    more = f", and {len(others)} more" if others else ""
+    error = CommitFailedError(
+        f"the offset of {partition.topic}-{partition.partition}{more} was not committed: {first}", failed
+    )
+    error.__cause__ = first
+    return error

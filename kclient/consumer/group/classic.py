@@ -1,0 +1,393 @@
+"""A member of a classic group: lives through the states of `classic_states`.
+
+`Membership` runs its two jobs: `_live` moves through the states, `_beat` sends heartbeats and leaves notes.
+The first may wait for listeners, the second never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from kclient.clock import Deadline
+from kclient.cluster.client import MAIN_LANE
+from kclient.consumer.group import classic_requests as requests
+from kclient.consumer.group.assignors.base import Assignment, Assignor
+from kclient.consumer.group.classic_states import BEATING, TRANSITIONS, Event, State
+from kclient.consumer.group.context import GroupContext
+from kclient.consumer.group.leader import Basis, find_basis, look_up, share
+from kclient.consumer.group.protocol import decode_assignment
+from kclient.consumer.seam import Subscribed
+from kclient.errors import (
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+    KafkaTimeoutError,
+    MemberIdRequiredError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+from kclient.types import GroupMetadata, TopicPartition
+from kclient.wire.messages.classic_groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+
+log = logging.getLogger(__name__)
+
+NO_GENERATION = -1
+_JOIN_GRACE_MS = 5_000  # the coordinator answers when the rebalance timeout is over, and the answer travels
+
+
+class ClassicMember:
+    """One member. `identity` is who it is to the coordinator: without a generation, or an id, if lost."""
+
+    def __init__(self, context: GroupContext, assignors: Sequence[Assignor]) -> None:
+        self.state = State.OUT
+        self.last_heartbeat: float | None = None
+        self._context = context
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._cooperative = all(assignor.cooperative for assignor in assignors)
+        self._loop = asyncio.get_running_loop()
+        self._backoff = context.cluster.backoff()
+        self._woken = asyncio.Event()
+        self._member_id = ""
+        self._generation = NO_GENERATION
+        # The generation that gave this member what it holds: of two claims, the newer one is true.
+        self._adopted = NO_GENERATION
+        self._joined: Subscribed | None = None
+        self._answer: JoinGroupResponse | None = None
+        self._basis: Basis | None = None  # there while this member leads
+        # While the coordinator has the sync to answer, heartbeats would only wait behind it.
+        self._quiet = False
+        # Notes for the task that moves through the states.
+        self._lost = False
+        self._fenced: KafkaError | None = None
+        self._reason = ""
+        self._steps: dict[State, Callable[[], Awaitable[None]]] = {
+            State.OUT: self._stay_out,
+            State.PREPARING: self._prepare,
+            State.JOINING: self._join,
+            State.SYNCING: self._sync,
+            State.STABLE: self._stay_stable,
+            State.FAILED: self._woken_up,
+        }
+
+    def __repr__(self) -> str:
+        return f"<ClassicMember {self._member_id!r} {self.state.value} generation={self._generation}>"
+
+    @property
+    def identity(self) -> GroupMetadata:
+        settings = self._context.settings
+        return GroupMetadata(settings.group_id, self._generation, self._member_id, settings.group_instance_id)
+
+    def jobs(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+        return self._live, self._beat
+
+    def wake(self) -> None:
+        """Have a look: the subscription, the metadata or the application may have changed."""
+        self._woken.set()
+
+    async def leave(self, deadline: Deadline, reason: str) -> None:
+        """Say good-bye, so that the others need not wait for the session to end; static members come back."""
+        identity = self.identity
+        self._forget_identity()
+        if not identity.member_id or identity.group_instance_id is not None:
+            return
+        try:
+            await self._context.coordinator.ask(
+                LeaveGroupRequest,
+                lambda version: requests.leave_request(identity, reason, version),
+                deadline.earlier(self._loop, self._context.cluster.config.request_timeout_ms / 1000),
+                lane=MAIN_LANE,  # a join that is still being answered keeps the other one busy
+            )
+        except KafkaError as error:
+            log.info("%s could not leave: %s", identity, error)
+
+    # The states
+
+    async def _live(self) -> None:
+        while True:
+            await self._steps[self.state]()
+
+    def _go(self, event: Event) -> None:
+        """Move on; an event that the state does not know is a bug here."""
+        self.state = TRANSITIONS[self.state, event]
+        self._woken.set()
+
+    async def _woken_up(self) -> None:
+        await self._woken.wait()
+        self._woken.clear()
+
+    async def _stay_out(self) -> None:
+        if self._context.positions.subscribed() is None or self._context.liveness.overdue():
+            await self._woken_up()
+        else:
+            self._reason = self._reason or "the consumer subscribed"
+            self._go(Event.WANTED)
+
+    async def _prepare(self) -> None:
+        holdings = self._context.holdings
+        async with holdings.lock:
+            if self._lost:
+                self._lost = False
+                await holdings.lose()
+            else:
+                await holdings.give_up(self._must_go(), self._context.revoke_deadline)
+        if not await self._interrupted():
+            self._go(Event.PREPARED)
+
+    def _must_go(self) -> frozenset[TopicPartition]:
+        """What this member may not hold while it joins."""
+        owned = self._context.holdings.owned
+        wanted = self._context.positions.subscribed()
+        if not self._cooperative or wanted is None:
+            return owned
+        return frozenset(partition for partition in owned if partition.topic not in wanted.topics)
+
+    async def _join(self) -> None:
+        if await self._interrupted():
+            return
+        context = self._context
+        self._joined = context.positions.subscribed()
+        assert self._joined is not None
+        offers = requests.offers(
+            list(self._assignors.values()),
+            self._joined.topics,
+            context.holdings.owned,
+            self._adopted,
+            context.settings.client_rack,
+        )
+        member_id, reason = self._member_id, self._reason
+        patience = max(
+            context.settings.rebalance_timeout + _JOIN_GRACE_MS, context.cluster.config.request_timeout_ms
+        )
+        try:
+            answer = await context.coordinator.ask_patiently(
+                JoinGroupRequest,
+                lambda version: requests.join_request(context.settings, member_id, offers, reason, version),
+                context.deadline(patience),
+            )
+            self._member_id = answer.member_id or self._member_id
+            context.coordinator.check(answer.error_code)
+            if answer.protocol_name not in self._assignors:
+                raise InconsistentGroupProtocolError(
+                    f"it chose {answer.protocol_name!r}", about=f"group {context.settings.group_id}"
+                )
+        except KafkaError as error:
+            await self._not_joined(error)
+            return
+        self._answer = answer
+        self._generation = answer.generation_id
+        self._reason = ""
+        self._backoff.reset()
+        self._go(Event.JOINED)
+
+    async def _not_joined(self, error: KafkaError) -> None:
+        match error:
+            case MemberIdRequiredError():
+                return
+            case FencedInstanceIdError():
+                self._fenced = error
+                await self._interrupted()
+            case UnknownMemberIdError():
+                self._lose(error)
+                await self._interrupted()
+            case _:
+                await self._try_later(error)
+
+    async def _try_later(self, error: KafkaError) -> None:
+        """Wait a little. What does not pass by itself is shown to the application, which may wait on."""
+        log.debug("%r: %s", self, error)
+        if not error.retriable and not isinstance(error, (KafkaTimeoutError, RebalanceInProgressError)):
+            self._context.show(error)
+        await asyncio.sleep(self._backoff.next())
+
+    async def _sync(self) -> None:
+        assert self._answer is not None
+        answer, identity = self._answer, self.identity
+        context = self._context
+        try:
+            assignment = await self._lead(answer) if answer.leader == self._member_id else {}
+            self._quiet = True
+            response = await context.coordinator.ask_patiently(
+                SyncGroupRequest,
+                lambda version: requests.sync_request(identity, answer.protocol_name, assignment, version),
+                context.deadline(context.settings.rebalance_timeout + _JOIN_GRACE_MS),
+            )
+            context.coordinator.check(response.error_code)
+            given = decode_assignment(bytes(response.assignment))
+        except KafkaError as error:
+            self._quiet = False
+            await self._not_synced(error)
+            return
+        self._quiet = False
+        if await self._adopt(given):
+            self._go(Event.SYNCED)
+
+    async def _not_synced(self, error: KafkaError) -> None:
+        match error:
+            case FencedInstanceIdError():
+                self._fenced = error
+                await self._interrupted()
+            case UnknownMemberIdError() | IllegalGenerationError():
+                self._lose(error)
+                await self._interrupted()
+            case _:
+                self._reason = f"no assignment: {type(error).__name__}"
+                if not isinstance(error, RebalanceInProgressError):
+                    await self._try_later(error)
+                self._go(Event.REBALANCE)
+
+    async def _lead(self, answer: JoinGroupResponse) -> Assignment:
+        """Share everything among all; a leader that came back is told when it need not."""
+        context = self._context
+        members = requests.members_of(answer)
+        limit = min(context.settings.rebalance_timeout, context.cluster.config.request_timeout_ms)
+        self._basis = await find_basis(context.cluster, members.values(), context.deadline(limit))
+        if answer.skip_assignment:
+            return {}
+        return share(self._assignors[answer.protocol_name or ""], self._basis, members)
+
+    async def _adopt(self, given: list[TopicPartition]) -> bool:
+        """Take over what was assigned, after giving up what was not."""
+        assert self._answer is not None
+        assert self._joined is not None
+        if self._answer.leader != self._member_id:
+            self._basis = None
+        wanted = self._context.positions.subscribed()
+        if wanted != self._joined and any(
+            wanted is None or partition.topic not in wanted.topics for partition in given
+        ):
+            self._reason = "the subscription changed while the group was rebalancing"
+            self._go(Event.REBALANCE)
+            return False
+        holdings = self._context.holdings
+        async with holdings.lock:
+            self._adopted = self._generation
+            self._assignors[self._answer.protocol_name or ""].assigned(sorted(given), self._generation)
+            gone = holdings.owned - frozenset(given)
+            await holdings.give_up(gone, self._context.revoke_deadline)
+            if gone:
+                self._reason = "gave up partitions that others are waiting for"
+            await holdings.take_over(frozenset(given) - holdings.owned)
+        return True
+
+    async def _stay_stable(self) -> None:
+        if await self._interrupted():
+            return
+        wanted = self._context.positions.subscribed()
+        if not self._reason and wanted != self._joined:
+            self._reason = "the subscription changed"
+        if not self._reason and self._basis and not self._basis.still_true(self._snapshot):
+            self._reason = "topics changed"
+        if self._reason:
+            log.info("%r rejoins: %s", self, self._reason)
+            self._go(Event.REBALANCE)
+        else:
+            await self._woken_up()
+
+    @property
+    def _snapshot(self) -> Any:
+        return self._context.cluster.metadata.snapshot
+
+    async def _interrupted(self) -> bool:
+        """Whether this member has to be elsewhere: look at the notes, and act on them."""
+        holdings = self._context.holdings
+        if self._fenced is not None:
+            self._go(Event.FENCED)
+            self._forget_identity()
+            async with holdings.lock:
+                await holdings.lose()
+            self._context.fail(self._fenced)
+        elif self._lost:
+            self._go(Event.LOST)
+        elif self._context.positions.subscribed() is None:
+            await self._withdraw("nothing is subscribed any more", lost=False)
+        elif self.state is not State.JOINING and self._context.liveness.overdue():
+            reason = "the application has not asked for records for max_poll_interval_ms"
+            log.warning("%r leaves the group: %s", self, reason)
+            await self._withdraw(reason, lost=True)
+        else:
+            return False
+        return True
+
+    async def _withdraw(self, reason: str, *, lost: bool) -> None:
+        holdings = self._context.holdings
+        async with holdings.lock:
+            if lost:
+                await holdings.lose()
+            else:
+                await holdings.give_up(holdings.owned, self._context.revoke_deadline)
+        await self.leave(self._context.revoke_deadline, reason)
+        self._basis = None
+        self._reason = ""
+        self._go(Event.UNWANTED)
+
+    # Losing one's place
+
+    def _lose(self, error: KafkaError) -> None:
+        """The coordinator does not count this member in. It may keep its id unless that is unknown."""
+        log.warning("%r lost its place in the group: %s", self, error)
+        self._lost = True
+        self._reason = f"lost its place: {type(error).__name__}"
+        self._adopted = self._generation = NO_GENERATION
+        self._basis = None
+        if isinstance(error, UnknownMemberIdError):
+            self._member_id = ""
+        self.wake()
+
+    def _forget_identity(self) -> None:
+        self._member_id = ""
+        self._adopted = self._generation = NO_GENERATION
+
+    # Heartbeats
+
+    async def _beat(self) -> None:
+        settings = self._context.settings
+        interval = settings.heartbeat_interval_ms / 1000
+        while True:
+            await asyncio.sleep(interval)
+            if self._basis is not None:
+                look_up(self._context.cluster, self._basis.topics)
+            if self._context.liveness.overdue():
+                self.wake()
+            wait = self._context.cluster.backoff()
+            while self.state in BEATING and self._generation != NO_GENERATION and not self._quiet:
+                try:
+                    await self._heartbeat()
+                    break
+                except KafkaError as error:
+                    log.debug("%r could not send a heartbeat: %s", self, error)
+                    await asyncio.sleep(min(wait.next(), interval))
+
+    async def _heartbeat(self) -> None:
+        """Show that this member is alive, and note what it is told."""
+        identity, context = self.identity, self._context
+        limit = min(context.settings.session_timeout_ms / 2, context.cluster.config.request_timeout_ms)
+        response = await context.coordinator.ask(
+            HeartbeatRequest,
+            lambda version: requests.heartbeat_request(identity, version),
+            context.deadline(limit),
+        )
+        if identity != self.identity:
+            return  # the answer is about somebody that this member no longer is
+        try:
+            context.coordinator.check(response.error_code)
+            self.last_heartbeat = self._loop.time()
+        except RebalanceInProgressError:
+            self.last_heartbeat = self._loop.time()
+            if self.state is State.STABLE:
+                self._reason = self._reason or "the group is rebalancing"
+                self.wake()
+        except (IllegalGenerationError, UnknownMemberIdError) as error:
+            self._lose(error)
+        except FencedInstanceIdError as error:
+            self._fenced = error
+            self.wake()

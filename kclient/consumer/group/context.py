@@ -1,0 +1,59 @@
+"""What both protocols of membership work with, and whether the application still asks for records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kclient.clock import Deadline
+from kclient.cluster.client import Cluster
+from kclient.consumer.group.coordinator import GroupCoordinator
+from kclient.consumer.group.holdings import Holdings
+from kclient.consumer.seam import GroupSettings, Positions
+from kclient.errors import KafkaError
+
+
+class Liveness:
+    """When the application asked for records last."""
+
+    def __init__(self, positions: Positions, max_poll_interval_ms: int) -> None:
+        self._positions = positions
+        self._limit = max_poll_interval_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()
+
+    def polled(self) -> None:
+        self._last = self._loop.time()
+
+    @property
+    def age(self) -> float:
+        return self._loop.time() - self._last
+
+    def overdue(self) -> bool:
+        """Whether the application has been busy with something else for longer than it may."""
+        if self._positions.waiting():
+            self.polled()
+        return self.age > self._limit
+
+
+@dataclass(frozen=True)
+class GroupContext:
+    """One membership: its surroundings. `show` hands an error to the application, the last one as final."""
+
+    cluster: Cluster
+    settings: GroupSettings
+    positions: Positions
+    coordinator: GroupCoordinator
+    holdings: Holdings
+    liveness: Liveness
+    show: Callable[[KafkaError], None]
+    fail: Callable[[KafkaError], None]
+
+    def deadline(self, milliseconds: float) -> Deadline:
+        return self.cluster.deadline(milliseconds)
+
+    @property
+    def revoke_deadline(self) -> Deadline:
+        """By when offsets must have been committed before partitions go: the others wait for that."""
+        return self.deadline(min(self.settings.rebalance_timeout, self.cluster.config.request_timeout_ms))

@@ -1,0 +1,110 @@
+"""The way to the coordinator of one group: find it, ask it, notice that it has moved.
+
+One attempt each; the state machines decide about another. Joins keep a connection busy for as long as the
+group needs, so requests of the membership have a lane of their own beside commits and everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from kclient.clock import Deadline
+from kclient.cluster.client import MAIN_LANE, Cluster
+from kclient.cluster.routes import Coordinator, CoordinatorKind
+from kclient.errors import (
+    CoordinatorNotAvailableError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+    error_for,
+)
+from kclient.wire.message import Request, Response
+
+R = TypeVar("R", bound=Response)
+
+GROUP_LANE = "group"
+_MOVED = (KafkaConnectionError, KafkaTimeoutError, NotCoordinatorError, CoordinatorNotAvailableError)
+
+
+class GroupCoordinator:
+    """The broker that answers for a group."""
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self.node_id: int | None = None
+        self._cluster = cluster
+        self._loop = asyncio.get_running_loop()
+        self._about = f"group {group_id}"
+        self._route = Coordinator(CoordinatorKind.GROUP, group_id)
+
+    async def ask(
+        self,
+        request: type[Request[R]],
+        build: Callable[[int], Request[R]],
+        deadline: Deadline,
+        *,
+        lane: str = GROUP_LANE,
+        newest: int | None = None,
+    ) -> R:
+        """One attempt. What fails on the way is raised; error codes in the answer are the caller's."""
+        try:
+            node = await self._find(deadline)
+            connection = await self._cluster.connection(node, deadline, lane)
+            version = connection.version_for(request, newest)
+            await connection.writable(deadline)
+            return await connection.call(build(version), deadline, version=version)
+        except KafkaError as error:
+            self.learn(error)
+            raise
+
+    async def ask_patiently(
+        self, request: type[Request[R]], build: Callable[[int], Request[R]], deadline: Deadline
+    ) -> R:
+        """Ask what may take minutes. A coordinator that is frozen says nothing, so others are asked about it.
+
+        Were only the deadline waited for, a member whose coordinator was cut off from the network after it
+        had got the request would be away for the whole rebalance timeout, while the group goes on elsewhere.
+        """
+        asked = self._loop.create_task(self.ask(request, build, deadline))
+        try:
+            while True:
+                await asyncio.wait([asked], timeout=self._cluster.config.request_timeout_ms / 1000)
+                if asked.done():
+                    return asked.result()
+                if await self._moved():
+                    raise NotCoordinatorError(about=self._about)
+        finally:
+            if not asked.done():
+                asked.cancel()
+
+    def check(self, code: int, message: str | None = None) -> None:
+        """Raise what an error code in an answer stands for."""
+        error = error_for(code, message, about=self._about)
+        if error is not None:
+            self.learn(error)
+            raise error
+
+    def learn(self, error: KafkaError) -> None:
+        """Take from an error what it says about where the coordinator is."""
+        if isinstance(error, _MOVED):
+            self._cluster.coordinators.forget(self._route)
+            self.node_id = None
+
+    async def _find(self, deadline: Deadline) -> int:
+        self.node_id = await self._cluster.coordinators.node(self._route, deadline)
+        return self.node_id
+
+    async def _moved(self) -> bool:
+        """Whether somebody else coordinates the group by now, as far as can be found out."""
+        before = self.node_id
+        self._cluster.coordinators.forget(self._route)
+        deadline = Deadline.after(self._loop, self._cluster.config.request_timeout_ms / 1000)
+        try:
+            return await self._find(deadline) != before
+        except KafkaError:
+            return False
+
+
+__all__ = ["GROUP_LANE", "MAIN_LANE", "GroupCoordinator"]

@@ -1,0 +1,197 @@
+"""The membership of one consumer in its group: runs the protocol, hands its errors on, ends it in order.
+
+This is what the reading half sees (`seam.Group`). The protocol itself is in `classic` or `modern`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from kclient.clock import Deadline
+from kclient.cluster.client import Cluster
+from kclient.consumer.commits import Commits
+from kclient.consumer.group.assignors.base import Assignor
+from kclient.consumer.group.assignors.cooperative import CooperativeStickyAssignor
+from kclient.consumer.group.assignors.range import RangeAssignor
+from kclient.consumer.group.assignors.roundrobin import RoundRobinAssignor
+from kclient.consumer.group.assignors.sticky import StickyAssignor
+from kclient.consumer.group.classic import ClassicMember
+from kclient.consumer.group.context import GroupContext, Liveness
+from kclient.consumer.group.coordinator import GroupCoordinator
+from kclient.consumer.group.holdings import Holdings
+from kclient.consumer.seam import GroupHealth, GroupSettings, Positions
+from kclient.errors import ConfigurationError, KafkaError
+from kclient.types import GroupMetadata
+
+log = logging.getLogger(__name__)
+
+Job = Callable[[], Awaitable[None]]
+ASSIGNORS: dict[str, type[Assignor]] = {
+    kind.name: kind for kind in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
+}
+
+
+class GroupMember(Protocol):
+    """A protocol of membership: `ClassicMember`, `ModernMember`."""
+
+    last_heartbeat: float | None
+
+    @property
+    def state(self) -> Any: ...
+
+    @property
+    def identity(self) -> GroupMetadata: ...
+
+    def jobs(self) -> tuple[Job, ...]: ...
+
+    def wake(self) -> None: ...
+
+    async def leave(self, deadline: Deadline, reason: str) -> None: ...
+
+
+class Membership:
+    """One consumer in its group; idle without a subscription. `commits` works in either case."""
+
+    def __init__(self, cluster: Cluster, settings: GroupSettings, positions: Positions) -> None:
+        self._settings = settings
+        self._positions = positions
+        self._loop = asyncio.get_running_loop()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._error: KafkaError | None = None
+        self._final: KafkaError | None = None
+        self._last_error: KafkaError | None = None
+        self._coordinator = GroupCoordinator(cluster, settings.group_id)
+        self._liveness = Liveness(positions, settings.max_poll_interval_ms)
+        self.commits = Commits(cluster, settings, positions, self._coordinator, self.metadata)
+        self._holdings = Holdings(positions, self.commits.before_revoking, self._show)
+        self._context = GroupContext(
+            cluster=cluster,
+            settings=settings,
+            positions=positions,
+            coordinator=self._coordinator,
+            holdings=self._holdings,
+            liveness=self._liveness,
+            show=self._show,
+            fail=self._fail,
+        )
+        self._member: GroupMember = self._new_member()
+        cluster.metadata.listen(lambda _: self._member.wake())
+
+    def __repr__(self) -> str:
+        return f"<Membership in {self._settings.group_id}: {self._member!r}, {self._holdings!r}>"
+
+    def _new_member(self) -> GroupMember:
+        return ClassicMember(self._context, chosen_assignors(self._settings.partition_assignment_strategy))
+
+    async def start(self) -> None:
+        """Begin to work; joining happens in the background."""
+        self._liveness.polled()
+        jobs: list[Job] = [*self._member.jobs(), self.commits.run]
+        if self._settings.enable_auto_commit:
+            jobs.append(self.commits.run_auto)
+        self._tasks = [
+            self._loop.create_task(self._guarded(job), name=f"kclient group {self._settings.group_id}")
+            for job in jobs
+        ]
+
+    def subscription_changed(self) -> None:
+        self._member.wake()
+
+    def listen(self, listener: object | None) -> None:
+        self._holdings.listener = listener
+
+    def polled(self) -> None:
+        overdue = self._liveness.overdue()
+        self._liveness.polled()
+        if overdue:
+            self._member.wake()
+
+    def metadata(self) -> GroupMetadata:
+        return self._member.identity
+
+    def take_error(self) -> KafkaError | None:
+        error, self._error = self._error, None
+        return self._final or error
+
+    def health(self) -> GroupHealth:
+        identity, beat = self._member.identity, self._member.last_heartbeat
+        return GroupHealth(
+            state=self._member.state.value,
+            member_id=identity.member_id,
+            generation=identity.generation_id,
+            coordinator=self._coordinator.node_id,
+            last_heartbeat_age=None if beat is None else self._loop.time() - beat,
+            last_poll_age=self._liveness.age,
+            last_error=str(self._last_error) if self._last_error else None,
+        )
+
+    async def close(self, deadline: Deadline) -> None:
+        """Commit if that is automatic, give up all partitions, leave; by the deadline, without raising.
+
+        A listener that is running is waited for: whoever holds the lock moves no further. Heartbeats and
+        commits go on until the end, because the last listener may want to commit.
+        """
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                async with self._holdings.lock:
+                    if self._tasks:
+                        self._tasks[0].cancel()
+                    await self._let_go(deadline)
+                await self._member.leave(deadline, "the consumer was closed")
+        except TimeoutError:
+            log.warning("%r was closed before it could leave the group", self)
+        self.commits.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks = []
+
+    async def _let_go(self, deadline: Deadline) -> None:
+        if self._positions.subscribed() is None and not self._holdings.owned:
+            await self.commits.before_revoking(self._positions.assigned(), deadline)
+        elif self._member.identity.generation_id < 0:
+            await self._holdings.lose()
+        else:
+            await self._holdings.give_up(self._holdings.owned, deadline)
+
+    def _show(self, error: KafkaError) -> None:
+        self._error = self._last_error = error
+        self._positions.wake()
+
+    def _fail(self, error: KafkaError) -> None:
+        self._final = self._last_error = error
+        self._positions.wake()
+
+    async def _guarded(self, job: Job) -> None:
+        """Were a job to end unnoticed, the consumer would wait for records that never come."""
+        with suppress(asyncio.CancelledError):
+            try:
+                await job()
+            except Exception as error:
+                log.exception("the membership in %s failed", self._settings.group_id)
+                failure = KafkaError(f"the membership failed in a way that kclient does not know: {error!r}")
+                failure.__cause__ = error
+                self._fail(failure)
+
+
+def chosen_assignors(strategy: Sequence[object]) -> list[Assignor]:
+    """The assignors that a configuration names: by name, by class, or as they are."""
+    chosen: list[Assignor] = []
+    for given in strategy:
+        made = ASSIGNORS.get(given) if isinstance(given, str) else given
+        if isinstance(made, type) and issubclass(made, Assignor):
+            made = made()
+        if not isinstance(made, Assignor):
+            raise ConfigurationError(
+                f"partition_assignment_strategy: {given!r} is none of {', '.join(ASSIGNORS)}, "
+                "and neither a class nor an object of kclient's Assignor"
+            )
+        chosen.append(made)
+    if not chosen or len({assignor.name for assignor in chosen}) < len(chosen):
+        raise ConfigurationError(f"partition_assignment_strategy={strategy!r}: name each assignor once")
+    return chosen
