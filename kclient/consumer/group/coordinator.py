@@ -73,11 +73,11 @@ class GroupCoordinator:
                 await asyncio.wait([asked], timeout=self._cluster.config.request_timeout_ms / 1000)
                 if asked.done():
                     return asked.result()
-                if await self._moved():
+                if await self._moved() and not asked.done():
                     raise NotCoordinatorError(about=self._about)
         finally:
-            if not asked.done():
-                asked.cancel()
+            asked.add_done_callback(_looked_at)
+            asked.cancel()
 
     def check(self, code: int, message: str | None = None) -> None:
         """Raise what an error code in an answer stands for."""
@@ -105,6 +105,12 @@ class GroupCoordinator:
             return await self._find(deadline) != before
         except KafkaError:
             return False
+
+
+def _looked_at(asked: asyncio.Task[R]) -> None:
+    """Nobody waits for it any more: how it ended is of no interest."""
+    if not asked.cancelled():
+        asked.exception()
 
 
 __all__ = ["GROUP_LANE", "MAIN_LANE", "GroupCoordinator"]

@@ -18,6 +18,7 @@ from tests.support.positions import FakePositions
 
 T = TypeVar("T")
 GROUP = "billing"
+KAFKA = "kafka"
 
 
 class Member:
@@ -75,6 +76,10 @@ class Crowd:
         self.members: list[Member] = []
         self._stack = stack
 
+    async def start_node(self, node: int) -> None:
+        with self.sim.network.host(KAFKA):
+            await self.broker.start_node(node)
+
     async def member(self, *topics: str, positions: FakePositions | None = None, **options: Any) -> Member:
         """A new member; without topics it is not subscribed yet."""
         client = {name: options.pop(name) for name in list(options) if hasattr(ClientConfig, name)}
@@ -111,11 +116,16 @@ class Crowd:
 @asynccontextmanager
 async def crowd(sim: Simulation, nodes: int = 1, **topics: int) -> AsyncIterator[Crowd]:
     options = {"group.initial.rebalance.delay.ms": "0"}
-    async with Broker(nodes=nodes, clock=sim.clock, seed=sim.seed, config=options) as broker:
+    broker = Broker(nodes=nodes, host=KAFKA, clock=sim.clock, seed=sim.seed, config=options)
+    with sim.network.host(KAFKA):
+        await broker.start()
+    try:
         for topic, partitions in topics.items():
             broker.create_topic(topic, partitions)
         async with AsyncExitStack() as stack:
             yield Crowd(sim, broker, stack)
+    finally:
+        await broker.stop()
 
 
 def in_a_crowd(

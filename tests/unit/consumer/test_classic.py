@@ -390,7 +390,7 @@ def test_close_ends_in_time_when_the_cluster_is_gone() -> None:
         before = crowd.sim.loop.time()
         await member.close(5)
         assert crowd.sim.loop.time() - before <= 6
-        await crowd.broker.start_node(1)
+        await crowd.start_node(1)
 
     in_a_crowd(story)
 

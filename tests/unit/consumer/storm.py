@@ -1,0 +1,170 @@
+"""A rebalance storm: members come, go, die and hang while the coordinator moves, then everything calms down.
+
+Checked all the time: no partition has two owners that are both in touch with the coordinator. Checked once
+it is calm: every partition has one owner, nobody is stuck.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+from kclient.errors import KafkaError
+from kclient.types import TopicPartition
+from tests.support.positions import FakePositions
+from tests.unit.consumer.members import GROUP, Crowd, Member
+
+MEMBERS = 20
+PARTITIONS = 30
+SESSION = 10.0
+BLOCKED = 30.0
+OPTIONS: dict[str, Any] = {
+    "session_timeout_ms": int(SESSION * 1000),
+    "heartbeat_interval_ms": 2_000,
+    "rebalance_timeout_ms": 20_000,
+    "request_timeout_ms": 8_000,
+    "enable_auto_commit": True,
+}
+
+
+class Watched(FakePositions):
+    """Positions that know their rivals."""
+
+    def __init__(self, storm: Storm, host: str) -> None:
+        super().__init__()
+        self.storm = storm
+        self.host = host
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        super().assign(partitions)
+        self.storm.check(self, partitions)
+
+
+class Storm:
+    """One storm, from one seed."""
+
+    def __init__(self, crowd: Crowd, options: dict[str, Any], rounds: int) -> None:
+        self.crowd = crowd
+        self.random = crowd.sim.random
+        self.loop = crowd.sim.loop
+        self.options = OPTIONS | options
+        self.rounds = rounds
+        self.alive: dict[str, Member] = {}
+        self.blocked: set[str] = set()
+        self.born = 0
+        self.chores: set[asyncio.Task[None]] = set()
+
+    async def rage(self) -> float:
+        """The storm and the calm after it; how long some partition had no owner once it was calm."""
+        for _ in range(3):
+            await self.come()
+        acts = [self.come, self.come, self.leave, self.die, self.hang, self.move, self.stop_node, self.rest]
+        for _ in range(self.rounds):
+            await self.random.choice(acts)()
+            await asyncio.sleep(self.random.choice([0, 0.01, 0.3, 1, 4]))
+        while len(self.alive) < 2:
+            await self.come()
+        if self.chores:
+            await asyncio.wait(self.chores)
+        return await self.calm()
+
+    async def calm(self) -> float:
+        began = self.loop.time()
+        limit = began + 3 * SESSION + self.options["rebalance_timeout_ms"] / 1000
+        while not self.all_is_well():
+            assert self.loop.time() < limit, f"still not calm: {list(self.alive.values())}"
+            await asyncio.sleep(0.25)
+        took = self.loop.time() - began
+        await asyncio.sleep(10)
+        assert self.all_is_well(), f"did not stay calm: {list(self.alive.values())}"
+        return took
+
+    def all_is_well(self) -> bool:
+        owned = sorted(partition for member in self.alive.values() for partition in member.owned)
+        return owned == [TopicPartition("orders", number) for number in range(PARTITIONS)] and all(
+            member.state == "stable" and not member.positions.fenced for member in self.alive.values()
+        )
+
+    def check(self, taker: Watched, partitions: Collection[TopicPartition]) -> None:
+        """Whoever else reads these must be out of touch: blocked, or not heard of for a session."""
+        for host, member in self.alive.items():
+            if host != taker.host and self.in_touch(host, member):
+                both = member.owned & frozenset(partitions)
+                assert not both, f"{host} {member} still owns {sorted(both)}, which {taker.host} got too"
+
+    def in_touch(self, host: str, member: Member) -> bool:
+        age = member.membership.health().last_heartbeat_age
+        return host not in self.blocked and age is not None and age < SESSION - 2
+
+    async def come(self) -> None:
+        if self.born >= MEMBERS:
+            return
+        self.born += 1
+        host = f"member-{self.born}"
+        positions = Watched(self, host)
+        with self.crowd.sim.network.host(host):
+            self.alive[host] = await self.crowd.member("orders", positions=positions, **self.options)
+
+    async def leave(self) -> None:
+        host, member = self.take()
+        if member is not None:
+            self.chore(member.close(5), host)
+
+    async def die(self) -> None:
+        _, member = self.take()
+        if member is not None:
+            await member.vanish()
+
+    def take(self) -> tuple[str, Member | None]:
+        candidates = sorted(set(self.alive) - self.blocked)
+        if not candidates:
+            return "", None
+        host = self.random.choice(candidates)
+        return host, self.alive.pop(host)
+
+    async def hang(self) -> None:
+        """The machine of a member stands still, or its cable is pulled."""
+        candidates = sorted(set(self.alive) - self.blocked)
+        if candidates:
+            host = self.random.choice(candidates)
+            self.blocked.add(host)
+            self.crowd.sim.network.silence(host)
+            self.chore(self.unblock(host), host)
+
+    async def unblock(self, host: str) -> None:
+        await asyncio.sleep(BLOCKED)
+        self.crowd.sim.network.heal(host)
+        # It takes the news that it is no member any more as long as a heartbeat may take.
+        await asyncio.sleep(SESSION)
+        self.blocked.discard(host)
+
+    async def move(self) -> None:
+        self.crowd.broker.move_coordinator(GROUP, self.random.choice([1, 2, 3]))
+
+    async def stop_node(self) -> None:
+        node = self.random.choice([1, 2, 3])
+        if len(self.crowd.broker.running()) == 3:
+            await self.crowd.broker.stop_node(node)
+            self.chore(self.restart(node), f"node {node}")
+
+    async def restart(self, node: int) -> None:
+        await asyncio.sleep(self.random.uniform(1, 8))
+        await self.crowd.start_node(node)
+
+    async def rest(self) -> None:
+        await asyncio.sleep(self.random.uniform(0, 5))
+
+    def chore(self, work: Any, name: str) -> None:
+        async def quietly() -> None:
+            try:
+                await work
+            except KafkaError as error:
+                raise AssertionError(f"{name}: {error}") from error
+
+        task = self.loop.create_task(quietly())
+        self.chores.add(task)
+
+
+async def storm(crowd: Crowd, options: dict[str, Any], rounds: int = 15) -> float:
+    return await Storm(crowd, options, rounds).rage()
