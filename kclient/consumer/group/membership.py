@@ -23,6 +23,7 @@ from kclient.consumer.group.classic import ClassicMember
 from kclient.consumer.group.context import GroupContext, Liveness
 from kclient.consumer.group.coordinator import GroupCoordinator
 from kclient.consumer.group.holdings import Holdings
+from kclient.consumer.group.modern import ModernMember
 from kclient.consumer.seam import GroupHealth, GroupSettings, Positions
 from kclient.errors import ConfigurationError, KafkaError
 from kclient.types import GroupMetadata
@@ -85,6 +86,8 @@ class Membership:
         return f"<Membership in {self._settings.group_id}: {self._member!r}, {self._holdings!r}>"
 
     def _new_member(self) -> GroupMember:
+        if self._settings.group_protocol == "consumer":
+            return ModernMember(self._context)
         return ClassicMember(self._context, chosen_assignors(self._settings.partition_assignment_strategy))
 
     async def start(self) -> None:

@@ -13,6 +13,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "eager": {"partition_assignment_strategy": ["range"]},
     "sticky": {"partition_assignment_strategy": ["sticky"]},
     "cooperative": {"partition_assignment_strategy": ["cooperative-sticky"]},
+    "modern": {"group_protocol": "consumer"},
 }
 
 

@@ -1,0 +1,333 @@
+"""A member of a group that the broker assigns (KIP-848): lives through the states of `modern_states`.
+
+`Membership` runs its two jobs: `_live` moves through the states and may wait for listeners, `_beat` sends
+heartbeats and never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Awaitable, Callable
+
+from kclient.clock import Deadline
+from kclient.consumer.group.context import GroupContext
+from kclient.consumer.group.modern_requests import (
+    JOIN_EPOCH,
+    Said,
+    Target,
+    TopicNames,
+    farewell,
+    for_version,
+    heartbeat,
+    target_of,
+)
+from kclient.consumer.group.modern_states import BEATING, TRANSITIONS, Event, State
+from kclient.errors import (
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    IncompatibleBrokerError,
+    InvalidRegularExpressionError,
+    InvalidRequestError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
+    UnsupportedVersionError,
+)
+from kclient.types import GroupMetadata
+from kclient.wire.messages.consumer_groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+log = logging.getLogger(__name__)
+
+_FINAL = (
+    FencedInstanceIdError,
+    IncompatibleBrokerError,
+    InvalidRegularExpressionError,
+    InvalidRequestError,
+    UnsupportedAssignorError,
+    UnsupportedVersionError,
+)
+
+
+class ModernMember:
+    """One member, under one id for as long as the consumer lives."""
+
+    def __init__(self, context: GroupContext) -> None:
+        self.state = State.OUT
+        self.last_heartbeat: float | None = None
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._names = TopicNames(context.cluster)
+        self._member_id = _new_id(context.cluster.random.randbytes(16))
+        self._epoch = JOIN_EPOCH
+        self._said = Said()
+        self._interval = context.settings.heartbeat_interval_ms / 1000
+        self._woken = asyncio.Event()
+        self._due = asyncio.Event()  # a heartbeat, before its time
+        self._known = False  # the coordinator may have heard of this member
+        self._gone = False  # good-bye was said: a heartbeat now would be a join
+        self._greeted = False  # the listener has been told that this member is in
+        # Notes for the task that moves through the states.
+        self._target: Target | None = None
+        self._lost = False
+        self._refused: KafkaError | None = None
+        self._overdue = False
+        self._steps: dict[State, Callable[[], Awaitable[None]]] = {
+            State.OUT: self._stay_out,
+            State.JOINING: self._await_admission,
+            State.STABLE: self._stay_stable,
+            State.RECONCILING: self._reconcile,
+            State.LOSING: self._lose_everything,
+            State.LEAVING: self._withdraw,
+            State.FAILED: self._woken_up,
+        }
+
+    def __repr__(self) -> str:
+        return f"<ModernMember {self._member_id!r} {self.state.value} epoch={self._epoch}>"
+
+    @property
+    def identity(self) -> GroupMetadata:
+        """Who it is to the coordinator; without an epoch where it is not in the group."""
+        settings = self._context.settings
+        inside = self._epoch > JOIN_EPOCH
+        return GroupMetadata(
+            settings.group_id,
+            self._epoch if inside else -1,
+            self._member_id if inside else "",
+            settings.group_instance_id,
+        )
+
+    def jobs(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+        return self._live, self._beat
+
+    def wake(self) -> None:
+        """Have a look: the subscription, the metadata or the application may have changed."""
+        self._woken.set()
+
+    async def leave(self, deadline: Deadline, reason: str) -> None:
+        """Say good-bye, after everything was given up."""
+        known, self._known = self._known, False
+        self._gone = True
+        self._epoch = JOIN_EPOCH
+        self._target, self._said = None, Said()
+        if not known:
+            return
+        log.info("%r leaves the group: %s", self, reason)
+        limit = self._context.cluster.config.request_timeout_ms / 1000
+        try:
+            await self._context.coordinator.ask(
+                ConsumerGroupHeartbeatRequest,
+                lambda _: farewell(self._context.settings, self._member_id),
+                deadline.earlier(self._loop, limit),
+            )
+        except KafkaError as error:
+            log.info("%r could not leave: %s", self, error)
+
+    # The states
+
+    async def _live(self) -> None:
+        while True:
+            await self._steps[self.state]()
+
+    def _go(self, event: Event) -> None:
+        """Move on; an event that the state does not know is a bug here."""
+        self.state = TRANSITIONS[self.state, event]
+        self._woken.set()
+
+    async def _woken_up(self) -> None:
+        await self._woken.wait()
+        self._woken.clear()
+
+    async def _stay_out(self) -> None:
+        if self._context.positions.subscribed() is None or self._context.liveness.overdue():
+            await self._woken_up()
+            return
+        self._greeted = self._overdue = self._gone = False
+        self._go(Event.WANTED)
+        self._due.set()
+
+    async def _await_admission(self) -> None:
+        if await self._interrupted():
+            return
+        if self._epoch > JOIN_EPOCH:
+            self._go(Event.ADMITTED)
+        else:
+            await self._woken_up()
+
+    async def _stay_stable(self) -> None:
+        if await self._interrupted():
+            return
+        if self._context.positions.subscribed() != self._said.subscribed:
+            self._due.set()
+        if self._target is not None:
+            await self._learn_names(self._target)
+            wanted = self._names.resolved(self._target)
+            if wanted != self._context.holdings.owned or not self._greeted:
+                self._go(Event.ASSIGNED)
+                return
+        await self._woken_up()
+
+    async def _learn_names(self, target: Target) -> None:
+        if not self._names.knows(target):
+            limit = self._context.cluster.config.request_timeout_ms
+            try:
+                await self._names.find(target, self._context.deadline(limit))
+            except KafkaError as error:  # the next heartbeat has another look
+                log.info("%r was assigned topics whose names could not be asked for: %s", self, error)
+
+    async def _reconcile(self) -> None:
+        assert self._target is not None
+        wanted = self._names.resolved(self._target)
+        holdings = self._context.holdings
+        async with holdings.lock:
+            await holdings.give_up(holdings.owned - wanted, self._context.revoke_deadline)
+            self._due.set()  # somebody may be waiting for what was given up
+            added = wanted - holdings.owned
+            if not self._lost and (added or not self._greeted):
+                self._greeted = True
+                await holdings.take_over(added)
+        self._go(Event.RECONCILED)
+        self._due.set()
+
+    async def _lose_everything(self) -> None:
+        async with self._context.holdings.lock:
+            await self._context.holdings.lose()
+        self._lost = self._greeted = False
+        self._go(Event.DROPPED)
+        self._due.set()
+
+    async def _withdraw(self) -> None:
+        holdings = self._context.holdings
+        async with holdings.lock:
+            if self._overdue:
+                await holdings.lose()
+            else:
+                await holdings.give_up(holdings.owned, self._context.revoke_deadline)
+        reason = "the application does not ask for records" if self._overdue else "nothing is subscribed"
+        await self.leave(self._context.revoke_deadline, reason)
+        self._go(Event.LEFT)
+
+    async def _interrupted(self) -> bool:
+        """Whether this member has to be elsewhere: look at the notes, and act on them."""
+        if self._refused is not None:
+            self._go(Event.REFUSED)
+            self._epoch = JOIN_EPOCH
+            async with self._context.holdings.lock:
+                await self._context.holdings.lose()
+            self._context.fail(self._refused)
+        elif self._lost:
+            self._go(Event.LOST)
+        elif self._context.positions.subscribed() is None:
+            self._go(Event.UNWANTED)
+        elif self._context.liveness.overdue():
+            log.warning("%r: the application has not asked for records for max_poll_interval_ms", self)
+            self._overdue = True
+            self._go(Event.UNWANTED)
+        else:
+            return False
+        return True
+
+    # Heartbeats
+
+    async def _beat(self) -> None:
+        backoff = self._context.cluster.backoff()
+        troubled_since: float | None = None
+        while True:
+            await self._next_beat()
+            if self._context.liveness.overdue():
+                self.wake()
+            if not self._may_beat():
+                continue
+            try:
+                await self._heartbeat()
+                backoff.reset()
+                troubled_since = None
+            except KafkaError as error:
+                self._said = Said()  # it may not have heard what was said: say it all again
+                troubled_since = self._loop.time() if troubled_since is None else troubled_since
+                self._report(error, self._loop.time() - troubled_since)
+                self._due.set()
+                await asyncio.sleep(backoff.next())
+
+    def _may_beat(self) -> bool:
+        return self.state in BEATING and not (self._gone or self._lost or self._refused)
+
+    async def _next_beat(self) -> None:
+        try:
+            async with asyncio.timeout(self._interval):
+                await self._due.wait()
+        except TimeoutError:
+            pass  # its time has come
+        self._due.clear()
+
+    async def _heartbeat(self) -> None:
+        """Say what has changed, and note what is answered."""
+        context, epoch = self._context, self._epoch
+        now = Said(context.positions.subscribed(), context.holdings.owned)
+        if now.subscribed is None:
+            return
+        self._known = True
+        request = heartbeat(context.settings, (self._member_id, epoch), now, self._said, self._names.ids())
+        answer = await context.coordinator.ask(
+            ConsumerGroupHeartbeatRequest,
+            lambda version: for_version(request, version),
+            context.deadline(context.cluster.config.request_timeout_ms),
+        )
+        if epoch != self._epoch or not self._may_beat():
+            return  # it has left meanwhile
+        try:
+            context.coordinator.check(answer.error_code, answer.error_message)
+        except (FencedMemberEpochError, UnknownMemberIdError) as error:
+            log.warning("%r lost its place in the group: %s", self, error)
+            self._lost = True
+            self._known = False
+            self._epoch = JOIN_EPOCH
+            self._target, self._said = None, Said()
+            self.wake()
+            return
+        except _FINAL as error:
+            self._refused = error
+            self.wake()
+            return
+        self._note(answer, now)
+
+    def _note(self, answer: ConsumerGroupHeartbeatResponse, said: Said) -> None:
+        self._said = Said(said.subscribed, frozenset() if self._epoch == JOIN_EPOCH else said.owned)
+        self.last_heartbeat = self._loop.time()
+        self._member_id = answer.member_id or self._member_id
+        self._epoch = answer.member_epoch
+        if answer.heartbeat_interval_ms > 0:
+            self._interval = answer.heartbeat_interval_ms / 1000
+        target = target_of(answer)
+        if target is not None:
+            self._target = target
+        if self._context.holdings.owned != self._said.owned and self.state is State.STABLE:
+            self._due.set()
+        self.wake()
+
+    def _report(self, error: KafkaError, seconds: float) -> None:
+        """Show the application what does not pass by itself.
+
+        A static member that was killed holds its instance id until its session is over: whoever starts in
+        its place waits, and is told only if that takes longer than a call may.
+        """
+        log.debug("%r: %s", self, error)
+        if isinstance(error, _FINAL):
+            self._refused = error
+            self.wake()
+        elif isinstance(error, UnreleasedInstanceIdError):
+            if seconds * 1000 > self._context.cluster.config.default_api_timeout_ms:
+                self._context.show(error)
+        elif not error.retriable and not isinstance(error, KafkaTimeoutError):
+            self._context.show(error)
+
+
+def _new_id(entropy: bytes) -> str:
+    """An id as Kafka writes them: 22 characters of URL-safe base64, not beginning with a dash."""
+    return base64.urlsafe_b64encode(b"\x4b" + entropy[1:]).decode().rstrip("=")
