@@ -38,7 +38,11 @@ class Said:
 def heartbeat(
     settings: GroupSettings, who: tuple[str, int], now: Said, before: Said, ids: Mapping[str, UUID]
 ) -> ConsumerGroupHeartbeatRequest:
-    """Say what has changed since the last time, or everything to join; `who` is the member and its epoch."""
+    """Say what has changed since the last time; `who` is the member and its epoch.
+
+    Where nothing was confirmed everything is said, to join or after something went wrong: only to such a
+    request does the coordinator repeat an assignment whose first answer may have been lost.
+    """
     member_id, epoch = who
     joins = epoch == JOIN_EPOCH
     request = ConsumerGroupHeartbeatRequest(
@@ -47,7 +51,7 @@ def heartbeat(
         member_epoch=epoch,
         instance_id=settings.group_instance_id,
     )
-    if joins:
+    if joins or before == Said():
         request.rack_id = settings.client_rack
         request.rebalance_timeout_ms = settings.rebalance_timeout
         request.server_assignor = settings.group_remote_assignor

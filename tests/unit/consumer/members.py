@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -114,8 +114,10 @@ class Crowd:
 
 
 @asynccontextmanager
-async def crowd(sim: Simulation, nodes: int = 1, **topics: int) -> AsyncIterator[Crowd]:
-    options = {"group.initial.rebalance.delay.ms": "0"}
+async def crowd(
+    sim: Simulation, nodes: int = 1, settings: Mapping[str, str] | None = None, **topics: int
+) -> AsyncIterator[Crowd]:
+    options = {"group.initial.rebalance.delay.ms": "0", **(settings or {})}
     broker = Broker(nodes=nodes, host=KAFKA, clock=sim.clock, seed=sim.seed, config=options)
     with sim.network.host(KAFKA):
         await broker.start()
@@ -129,12 +131,17 @@ async def crowd(sim: Simulation, nodes: int = 1, **topics: int) -> AsyncIterator
 
 
 def in_a_crowd(
-    story: Callable[[Crowd], Coroutine[Any, Any, T]], *, seed: int = 0, nodes: int = 1, **topics: int
+    story: Callable[[Crowd], Coroutine[Any, Any, T]],
+    *,
+    seed: int = 0,
+    nodes: int = 1,
+    settings: Mapping[str, str] | None = None,
+    **topics: int,
 ) -> T:
     """Run a story about a group, in virtual time."""
 
     async def main(sim: Simulation) -> T:
-        async with crowd(sim, nodes, **topics or {"orders": 6}) as around:
+        async with crowd(sim, nodes, settings, **topics or {"orders": 6}) as around:
             return await story(around)
 
     return simulate(main, seed=seed)

@@ -13,7 +13,7 @@ from typing import Any
 from kclient.errors import KafkaError
 from kclient.types import TopicPartition
 from tests.support.positions import FakePositions
-from tests.unit.consumer.members import GROUP, Crowd, Member
+from tests.unit.consumer.members import GROUP, Crowd, Member, in_a_crowd
 
 MEMBERS = 20
 PARTITIONS = 30
@@ -166,5 +166,16 @@ class Storm:
         self.chores.add(task)
 
 
-async def storm(crowd: Crowd, options: dict[str, Any], rounds: int = 15) -> float:
-    return await Storm(crowd, options, rounds).rage()
+def in_a_storm(options: dict[str, Any], seed: int, rounds: int = 15) -> float:
+    """One storm; how long it took until all was well again."""
+    settings = {
+        "group.consumer.session.timeout.ms": str(int(SESSION * 1000)),
+        "group.consumer.heartbeat.interval.ms": "2000",
+    }
+    return in_a_crowd(
+        lambda crowd: Storm(crowd, options, rounds).rage(),
+        seed=seed,
+        nodes=3,
+        settings=settings,
+        orders=PARTITIONS,
+    )
