@@ -189,7 +189,7 @@ class ModernMember:
             await holdings.give_up(holdings.owned - wanted, self._context.revoke_deadline)
             self._due.set()  # somebody may be waiting for what was given up
             added = wanted - holdings.owned
-            if not self._lost and (added or not self._greeted):
+            if added or not self._greeted:
                 self._greeted = True
                 await holdings.take_over(added)
         self._go(Event.RECONCILED)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kclient.broker.api import RequestContext
 from kclient.consumer.group.assignors.base import Assignment, Assignor, Layout
 from kclient.consumer.group.assignors.base import Member as Said
 from kclient.consumer.group.classic_states import TRANSITIONS, Event, State
@@ -27,6 +28,8 @@ from kclient.errors import (
 from kclient.testing.simulation import until
 from kclient.types import TopicPartition
 from kclient.wire.api import ApiKey
+from kclient.wire.message import Request
+from kclient.wire.messages.classic_groups import SyncGroupRequest
 from tests.support.positions import FakePositions
 from tests.unit.consumer.members import GROUP, Crowd, Member, in_a_crowd
 
@@ -425,9 +428,30 @@ def test_close_leaves_also_in_the_middle_of_a_join() -> None:
         second = await crowd.member("orders")
         await until(lambda: second.state == "joining")
         await asyncio.sleep(10)
+        before = crowd.sim.loop.time()
         await second.close(5)
+        assert crowd.sim.loop.time() - before < 1  # good-bye did not wait behind the join
         blocking.set()
         await crowd.settled(first, within=10)
+
+    in_a_crowd(story)
+
+
+def test_heartbeats_do_not_wait_behind_a_sync() -> None:
+    """They would miss their deadline there, and take the connection and the sync with them."""
+
+    async def story(crowd: Crowd) -> None:
+        syncs = 0
+
+        def count(_: RequestContext, request: Request[Any]) -> None:
+            nonlocal syncs
+            syncs += isinstance(request, SyncGroupRequest)
+
+        crowd.broker.faults.hook = count
+        crowd.broker.faults.delay(ApiKey.SYNC_GROUP, 20)
+        member = await crowd.member("orders", session_timeout_ms=6_000, heartbeat_interval_ms=1_000)
+        await crowd.settled(member)
+        assert syncs == 1
 
     in_a_crowd(story)
 

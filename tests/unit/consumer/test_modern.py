@@ -175,6 +175,67 @@ def test_an_answer_that_never_comes_does_not_stop_a_member(fault: str, skipped: 
         members = [await join(crowd, request_timeout_ms=5_000) for _ in range(2)]
         await asyncio.sleep(60)
         await crowd.settled(*members)
+        assert "lost" not in [what for member in members for what, _ in member.told]
+
+    in_a_crowd(story)
+
+
+@pytest.mark.parametrize("skipped", range(6))
+def test_an_assignment_whose_answer_was_lost_is_told_again(skipped: int) -> None:
+    async def story(crowd: Crowd) -> None:
+        first = await join(crowd, request_timeout_ms=5_000)
+        await crowd.settled(first)
+        crowd.broker.faults.delay(BEAT, 0, times=skipped)
+        crowd.broker.faults.drop(BEAT, handled=True)
+        second = await join(crowd, request_timeout_ms=5_000)
+        await crowd.settled(first, second, within=60)
+        assert "lost" not in [what for member in (first, second) for what, _ in member.told]
+
+    in_a_crowd(story)
+
+
+def test_a_member_that_was_fenced_while_it_gave_up_partitions_takes_over_none() -> None:
+    async def story(crowd: Crowd) -> None:
+        member = await join(crowd)
+        await crowd.settled(member)
+        told: list[str] = []
+
+        class Slow:
+            async def on_partitions_revoked(self, _: object) -> None:
+                crowd.broker.faults.answer_with(BEAT, FencedMemberEpochError)
+                await asyncio.sleep(10)
+                told.append("revoked")
+
+            def on_partitions_assigned(self, _: object) -> None:
+                told.append("assigned")
+
+            def on_partitions_lost(self, _: object) -> None:
+                told.append("lost")
+
+        member.membership.listen(Slow())
+        member.subscribe("payments")
+        await crowd.settled(member, topic="payments", partitions=2)
+        assert told == ["revoked", "assigned"]
+
+    in_a_crowd(story, orders=6, payments=2)
+
+
+def test_no_heartbeat_follows_good_bye() -> None:
+    """The coordinator takes its time to answer; a heartbeat behind good-bye would be a join."""
+
+    async def story(crowd: Crowd) -> None:
+        member = await join(crowd, heartbeat_interval_ms=1_000)
+        await crowd.settled(member)
+
+        async def slowly(_: RequestContext, request: Request[Any]) -> None:
+            if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == -1:
+                await asyncio.sleep(20)
+
+        crowd.broker.faults.hook = slowly
+        await member.close()
+        await asyncio.sleep(1)
+        group = crowd.broker.groups.groups.get(GROUP)
+        assert group is None or group.is_empty
 
     in_a_crowd(story)
 
