@@ -141,24 +141,44 @@ def test_a_classic_group_of_both(kafka: PlainKafka, strategy: str, ours_first: b
     in_a_group(kafka, story)
 
 
-@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
-def test_a_group_that_the_broker_assigns_of_both(kafka: PlainKafka, static: bool) -> None:
+def test_a_group_that_the_broker_assigns_of_both(kafka: PlainKafka) -> None:
     async def story(group: Group) -> None:
         options: dict[str, Any] = {"group_protocol": "consumer"}
-        first = await group.ours(**options, group_instance_id="first" if static else None)
+        first = await group.ours(**options, group_instance_id="first")
         await group.settled(first)
         second = await group.theirs(**options)
-        await group.settled(first, second)
         third = await group.ours(**options, group_remote_assignor="uniform")
         await group.settled(first, second, third)
-        if static:
-            owned = first.owned
-            await first.close()
-            first = await group.ours(**options, group_instance_id="first")
-            await group.settled(first, second, third)
-            assert first.owned == owned
+        owned = first.owned
+        await first.close()
+        first = await group.ours(**options, group_instance_id="first")
+        await group.settled(first, second, third)
+        assert first.owned == owned
         await third.close()
         await group.settled(first, second)
+
+    in_a_group(kafka, story)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_changes_its_protocol_while_it_runs(kafka: PlainKafka, strategy: str) -> None:
+    async def story(group: Group) -> None:
+        classic: dict[str, Any] = {"partition_assignment_strategy": [strategy], "heartbeat_interval_ms": 500}
+        old = [await group.ours(**classic) for _ in range(2)]
+        await group.settled(*old)
+        offsets = dict.fromkeys(old[0].owned, OffsetAndMetadata(5))
+        await old[0].membership.commits.commit(old[0].cluster.deadline(), offsets)
+        first = await group.ours(group_protocol="consumer")
+        await group.settled(*old, first)
+        await old[0].close()
+        second = await group.ours(group_protocol="consumer")
+        await group.settled(old[1], first, second)
+        await old[1].close()
+        await group.settled(first, second)
+        commits = first.membership.commits
+        assert await commits.committed(offsets, first.cluster.deadline()) == offsets
+        back = await group.ours(**classic)
+        await group.settled(first, second, back)
 
     in_a_group(kafka, story)
 

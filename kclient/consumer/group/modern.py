@@ -45,6 +45,10 @@ from kclient.wire.messages.consumer_groups import (
 
 log = logging.getLogger(__name__)
 
+# The coordinator makes assignments for many changes at once, a second or so later, and says so in the answer
+# to the heartbeat after that: whoever has just told it something looks again soon, for a while.
+_SOON = 0.5
+_SOON_BEATS = 10
 _FINAL = (
     FencedInstanceIdError,
     IncompatibleBrokerError,
@@ -70,6 +74,7 @@ class ModernMember:
         self._interval = context.settings.heartbeat_interval_ms / 1000
         self._woken = asyncio.Event()
         self._due = asyncio.Event()  # a heartbeat, before its time
+        self._soon = 0  # heartbeats that do not wait for the interval
         self._known = False  # the coordinator may have heard of this member
         self._gone = False  # good-bye was said: a heartbeat now would be a join
         self._greeted = False  # the listener has been told that this member is in
@@ -260,7 +265,7 @@ class ModernMember:
 
     async def _next_beat(self) -> None:
         try:
-            async with asyncio.timeout(self._interval):
+            async with asyncio.timeout(min(self._interval, _SOON) if self._soon else self._interval):
                 await self._due.wait()
         except TimeoutError:
             pass  # its time has come
@@ -298,6 +303,8 @@ class ModernMember:
         self._note(answer, now)
 
     def _note(self, answer: ConsumerGroupHeartbeatResponse, said: Said) -> None:
+        news = said.subscribed != self._said.subscribed
+        self._soon = _SOON_BEATS if news else max(0, self._soon - 1)
         self._said = Said(said.subscribed, frozenset() if self._epoch == JOIN_EPOCH else said.owned)
         self.last_heartbeat = self._loop.time()
         self._member_id = answer.member_id or self._member_id
@@ -307,6 +314,7 @@ class ModernMember:
         target = target_of(answer)
         if target is not None:
             self._target = target
+            self._soon = 0 if target else self._soon
         if self._context.holdings.owned != self._said.owned and self.state is State.STABLE:
             self._due.set()
         self.wake()

@@ -30,6 +30,7 @@ from kclient.types import TopicPartition
 from kclient.wire.api import ApiKey
 from kclient.wire.message import Request
 from kclient.wire.messages.classic_groups import SyncGroupRequest
+from kclient.wire.messages.metadata import MetadataRequest
 from tests.support.positions import FakePositions
 from tests.unit.consumer.members import GROUP, Crowd, Member, in_a_crowd
 
@@ -261,6 +262,42 @@ def test_the_coordinator_stops_while_a_member_joins() -> None:
         await crowd.settled(first, second, within=120)
 
     in_a_crowd(story, nodes=3)
+
+
+@pytest.mark.parametrize("options", [EAGER, COOPERATIVE, {"group_protocol": "consumer"}], ids=str)
+@pytest.mark.parametrize("seconds", [5, 300])
+def test_a_group_is_there_again_after_the_whole_cluster_was_down(
+    options: dict[str, Any], seconds: float
+) -> None:
+    async def story(crowd: Crowd) -> None:
+        members = [await crowd.member("orders", **options) for _ in range(2)]
+        await crowd.settled(*members)
+        for node in (1, 2, 3):
+            await crowd.broker.stop_node(node)
+        await asyncio.sleep(seconds)
+        for node in (1, 2, 3):
+            await crowd.start_node(node)
+        await asyncio.sleep(10)
+        await crowd.settled(*members, within=30)
+
+    in_a_crowd(story, nodes=3)
+
+
+def test_a_topic_that_does_not_exist_is_asked_for_now_and_then() -> None:
+    async def story(crowd: Crowd) -> None:
+        member = await crowd.member("orders", "missing")
+        await crowd.settled(member)
+        asked = 0
+
+        def count(_: RequestContext, request: Request[Any]) -> None:
+            nonlocal asked
+            asked += isinstance(request, MetadataRequest)
+
+        crowd.broker.faults.hook = count
+        await asyncio.sleep(300)
+        assert 50 <= asked <= 110  # with every heartbeat, not with every back-off
+
+    in_a_crowd(story)
 
 
 def test_a_new_subscription_is_a_new_assignment() -> None:
