@@ -18,6 +18,7 @@ from kclient.cluster.client import Cluster
 from kclient.config import ClientConfig
 from kclient.consumer.group.membership import Membership
 from kclient.consumer.seam import GroupSettings
+from kclient.errors import IncompatibleBrokerError
 from kclient.testing.simulation import until
 from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.support.positions import FakePositions
@@ -236,5 +237,14 @@ def test_a_group_of_an_old_broker(old_kafka: PlainKafka) -> None:
         offsets = dict.fromkeys(members[1].owned, OffsetAndMetadata(3, "old"))
         await commits.commit(members[1].cluster.deadline(), offsets)
         assert await commits.committed(offsets, members[1].cluster.deadline()) == offsets
+
+    in_a_group(old_kafka, story)
+
+
+def test_an_old_broker_that_cannot_assign_is_named_as_the_reason(old_kafka: PlainKafka) -> None:
+    async def story(group: Group) -> None:
+        member = await group.ours(group_protocol="consumer")
+        await until(lambda: member.state == "failed", 60)
+        assert isinstance(member.membership.take_error(), IncompatibleBrokerError)
 
     in_a_group(old_kafka, story)

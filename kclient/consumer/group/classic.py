@@ -21,6 +21,7 @@ from kclient.consumer.group.leader import Basis, find_basis, look_up, share
 from kclient.consumer.group.protocol import decode_assignment
 from kclient.consumer.seam import Subscribed
 from kclient.errors import (
+    AuthenticationError,
     FencedInstanceIdError,
     IllegalGenerationError,
     InconsistentGroupProtocolError,
@@ -68,7 +69,7 @@ class ClassicMember:
         self._quiet = False
         # Notes for the task that moves through the states.
         self._lost = False
-        self._fenced: KafkaError | None = None
+        self._refused: KafkaError | None = None
         self._reason = ""
         self._steps: dict[State, Callable[[], Awaitable[None]]] = {
             State.OUT: self._stay_out,
@@ -193,8 +194,8 @@ class ClassicMember:
         match error:
             case MemberIdRequiredError():
                 return
-            case FencedInstanceIdError():
-                self._fenced = error
+            case FencedInstanceIdError() | AuthenticationError():
+                self._refused = error
                 await self._interrupted()
             case UnknownMemberIdError():
                 self._lose(error)
@@ -233,8 +234,8 @@ class ClassicMember:
 
     async def _not_synced(self, error: KafkaError) -> None:
         match error:
-            case FencedInstanceIdError():
-                self._fenced = error
+            case FencedInstanceIdError() | AuthenticationError():
+                self._refused = error
                 await self._interrupted()
             case UnknownMemberIdError() | IllegalGenerationError():
                 self._lose(error)
@@ -300,12 +301,12 @@ class ClassicMember:
     async def _interrupted(self) -> bool:
         """Whether this member has to be elsewhere: look at the notes, and act on them."""
         holdings = self._context.holdings
-        if self._fenced is not None:
-            self._go(Event.FENCED)
+        if self._refused is not None:
+            self._go(Event.REFUSED)
             self._forget_identity()
             async with holdings.lock:
                 await holdings.lose()
-            self._context.fail(self._fenced)
+            self._context.fail(self._refused)
         elif self._lost:
             self._go(Event.LOST)
         elif self._context.positions.subscribed() is None:
@@ -363,6 +364,10 @@ class ClassicMember:
                 try:
                     await self._heartbeat()
                     break
+                except AuthenticationError as error:
+                    self._refused = error
+                    self.wake()
+                    break
                 except KafkaError as error:
                     log.debug("%r could not send a heartbeat: %s", self, error)
                     await asyncio.sleep(min(wait.next(), interval))
@@ -388,6 +393,6 @@ class ClassicMember:
                 self.wake()
         except (IllegalGenerationError, UnknownMemberIdError) as error:
             self._lose(error)
-        except FencedInstanceIdError as error:
-            self._fenced = error
+        except (FencedInstanceIdError, AuthenticationError) as error:
+            self._refused = error
             self.wake()

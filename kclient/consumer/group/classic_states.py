@@ -12,7 +12,8 @@ from the sync as missing, is given up then, and joining once more lets the other
 A member is *lost* when the coordinator no longer counts it in: its generation is old, or its id unknown
 because its session ran out. Others may read its partitions already, so it drops them without committing and
 joins anew. It goes *out* by itself when nothing is subscribed any more, and when the application has not
-asked for records for `max_poll_interval_ms`. *Failed* is final: another process has its instance id.
+asked for records for `max_poll_interval_ms`. *Failed* is final: another process has its instance id, or the
+cluster does not accept who it is; trying that again and again would only lock an account.
 
 Only one task moves through the table. Heartbeats, metadata and the application leave notes and wake it, so no
 event is lost while a listener runs, and none is seen half-way through a step.
@@ -44,7 +45,7 @@ class Event(Enum):
     SYNCED = "the assignment has been adopted"
     REBALANCE = "the group, or this member, wants another assignment"
     LOST = "the coordinator does not count this member in"
-    FENCED = "another one has this member's instance id"
+    REFUSED = "the coordinator will never take this member"
 
 
 TRANSITIONS: dict[tuple[State, Event], State] = {
@@ -61,10 +62,10 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.PREPARING, Event.UNWANTED): State.OUT,
     (State.JOINING, Event.UNWANTED): State.OUT,
     (State.STABLE, Event.UNWANTED): State.OUT,
-    (State.PREPARING, Event.FENCED): State.FAILED,
-    (State.JOINING, Event.FENCED): State.FAILED,
-    (State.SYNCING, Event.FENCED): State.FAILED,
-    (State.STABLE, Event.FENCED): State.FAILED,
+    (State.PREPARING, Event.REFUSED): State.FAILED,
+    (State.JOINING, Event.REFUSED): State.FAILED,
+    (State.SYNCING, Event.REFUSED): State.FAILED,
+    (State.STABLE, Event.REFUSED): State.FAILED,
 }
 
 # A heartbeat is due while the coordinator waits for this member, or for its session to run out.

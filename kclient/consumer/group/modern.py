@@ -25,6 +25,7 @@ from kclient.consumer.group.modern_requests import (
 )
 from kclient.consumer.group.modern_states import BEATING, TRANSITIONS, Event, State
 from kclient.errors import (
+    AuthenticationError,
     FencedInstanceIdError,
     FencedMemberEpochError,
     IncompatibleBrokerError,
@@ -50,6 +51,7 @@ log = logging.getLogger(__name__)
 _SOON = 0.5
 _SOON_BEATS = 10
 _FINAL = (
+    AuthenticationError,
     FencedInstanceIdError,
     IncompatibleBrokerError,
     InvalidRegularExpressionError,

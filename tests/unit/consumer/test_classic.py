@@ -23,6 +23,7 @@ from kclient.errors import (
     IllegalGenerationError,
     NotCoordinatorError,
     RebalanceInProgressError,
+    SaslAuthenticationFailedError,
     UnknownMemberIdError,
 )
 from kclient.testing.simulation import until
@@ -220,6 +221,19 @@ def test_what_does_not_pass_is_shown_and_still_tried_again() -> None:
         assert isinstance(member.membership.take_error(), GroupAuthorizationFailedError)
         fault.remove()
         await crowd.settled(member)
+
+    in_a_crowd(story)
+
+
+@pytest.mark.parametrize("key", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT])
+def test_credentials_that_are_refused_are_not_tried_again(key: ApiKey) -> None:
+    async def story(crowd: Crowd) -> None:
+        fault = crowd.broker.faults.answer_with(key, SaslAuthenticationFailedError, times=None)
+        member = await crowd.member("orders")
+        await until(lambda: member.state == "failed")
+        await asyncio.sleep(60)
+        assert fault.met == 1
+        assert isinstance(member.membership.take_error(), SaslAuthenticationFailedError)
 
     in_a_crowd(story)
 

@@ -18,6 +18,7 @@ from kclient.errors import (
     GroupAuthorizationFailedError,
     InvalidRegularExpressionError,
     NotCoordinatorError,
+    SaslAuthenticationFailedError,
     StaleMemberEpochError,
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
@@ -240,7 +241,9 @@ def test_no_heartbeat_follows_good_bye() -> None:
     in_a_crowd(story)
 
 
-@pytest.mark.parametrize("error", [UnsupportedAssignorError, InvalidRegularExpressionError])
+@pytest.mark.parametrize(
+    "error", [UnsupportedAssignorError, InvalidRegularExpressionError, SaslAuthenticationFailedError]
+)
 def test_what_can_never_work_is_final(error: type[BrokerError]) -> None:
     async def story(crowd: Crowd) -> None:
         crowd.broker.faults.answer_with(BEAT, error)
