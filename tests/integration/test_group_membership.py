@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import pytest
@@ -26,6 +26,13 @@ from tests.unit.consumer.members import Member
 from tools.kafka.provider import PlainKafka
 
 PARTITIONS = 12
+
+
+class Owner(Protocol):
+    """Whoever has partitions."""
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]: ...
 
 
 class Theirs:
@@ -90,7 +97,10 @@ class Group:
         self._stack.push_async_callback(member.close)
         return member
 
-    async def settled(self, *members: Member | Theirs) -> None:
+    def ends_with(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._stack.push_async_callback(close)
+
+    async def settled(self, *members: Owner) -> None:
         expected = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
 
         def shared() -> bool:
