@@ -27,6 +27,7 @@ from kclient.errors import (
     KafkaTimeoutError,
     RebalanceInProgressError,
     StaleMemberEpochError,
+    UnknownMemberIdError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -40,6 +41,7 @@ _NO_GENERATION = -1
 # A topic that was deleted will not come back; one that is new may not have reached the coordinator yet.
 _UNKNOWN_TOPIC_ATTEMPTS = 4
 _PASSING = (KafkaTimeoutError, RebalanceInProgressError, StaleMemberEpochError)
+_OUTDATED = (StaleMemberEpochError, UnknownMemberIdError)
 _UNKNOWN = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 
 
@@ -141,9 +143,9 @@ class Commits:
             if not errors:
                 return {key: value for key, value in found.items() if not isinstance(value, KafkaError)}
             wait = backoff.next()
-            if not isinstance(errors[0], StaleMemberEpochError) or wait >= deadline.remaining(self._loop):
+            if not isinstance(errors[0], _OUTDATED) or wait >= deadline.remaining(self._loop):
                 raise errors[0]
-            await asyncio.sleep(wait)  # the next heartbeat brings the epoch
+            await asyncio.sleep(wait)  # the next heartbeat brings another epoch
 
     async def before_revoking(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         """Commit what was processed of partitions that go, where that is automatic; never raises."""

@@ -155,7 +155,8 @@ class Storm:
                 try:
                     found = await member.membership.commits.committed(fresh, member.cluster.deadline(5_000))
                 except KafkaError:
-                    continue  # again: it has a deadline
+                    await asyncio.sleep(0.5)
+                    continue
                 for partition, committed in sorted(found.items()):
                     positions.begin(partition, committed)
             positions.poll(100)

@@ -429,6 +429,7 @@ def test_offsets_are_committed_with_the_epoch_also_when_it_has_just_moved() -> N
         crowd.broker.faults.answer_with(ApiKey.OFFSET_COMMIT, StaleMemberEpochError, times=2)
         await commits.commit(member.cluster.deadline(), {P0: OffsetAndMetadata(5)})
         crowd.broker.faults.answer_with(ApiKey.OFFSET_FETCH, StaleMemberEpochError, times=2)
+        crowd.broker.faults.answer_with(ApiKey.OFFSET_FETCH, UnknownMemberIdError, times=2)
         assert await commits.committed([P0], member.cluster.deadline()) == {P0: OffsetAndMetadata(5)}
 
     in_a_crowd(story)
