@@ -92,10 +92,6 @@ class FetchCommitted(Operation[TopicPartition, OffsetAndMetadata | None]):
         self._identity = identity
         self._modern = modern and identity.generation_id >= 0
 
-    def by_name(self) -> FetchCommitted:
-        """The same for topics whose ids are not known."""
-        return _FetchCommittedByName(self._snapshot, self._identity, self._modern)
-
     def route(self, key: TopicPartition) -> Coordinator:  # noqa: ARG002 - one for all
         return Coordinator(CoordinatorKind.GROUP, self._identity.group_id)
 
@@ -144,7 +140,9 @@ class FetchCommitted(Operation[TopicPartition, OffsetAndMetadata | None]):
         return found
 
 
-class _FetchCommittedByName(FetchCommitted):
+class FetchCommittedByName(FetchCommitted):
+    """The same where the id of a topic is not known."""
+
     newest = _FIRST_WITH_IDS - 1
 
 

@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 from kclient.clock import Deadline
 from kclient.cluster.client import MAIN_LANE, Cluster
 from kclient.cluster.operations import run
-from kclient.consumer.commit_requests import FetchCommitted, commit_request, knows_ids, read_commit
+from kclient.consumer.commit_requests import (
+    FetchCommitted,
+    FetchCommittedByName,
+    commit_request,
+    knows_ids,
+    read_commit,
+)
 from kclient.consumer.group.coordinator import GroupCoordinator
 from kclient.consumer.seam import CommitCallback, GroupSettings, Offsets, Positions
 from kclient.errors import (
@@ -134,11 +140,10 @@ class Commits:
         """What the group has committed, None where it has not."""
         backoff = self._cluster.backoff()
         while True:
-            operation = FetchCommitted(self._cluster.metadata.snapshot, self._identity(), self._modern)
-            if knows_ids(self._cluster.metadata.snapshot, partitions):
-                found = await run(self._cluster, operation, partitions, deadline)
-            else:
-                found = await run(self._cluster, operation.by_name(), partitions, deadline)
+            snapshot = self._cluster.metadata.snapshot
+            kind = FetchCommitted if knows_ids(snapshot, partitions) else FetchCommittedByName
+            operation = kind(snapshot, self._identity(), self._settings.group_protocol == "consumer")
+            found = await run(self._cluster, operation, partitions, deadline)
             errors = [outcome for outcome in found.values() if isinstance(outcome, KafkaError)]
             if not errors:
                 return {key: value for key, value in found.items() if not isinstance(value, KafkaError)}
@@ -188,10 +193,6 @@ class Commits:
         for commit in queue:
             commit.failed |= dict.fromkeys(commit.waiting, ClientClosedError("the consumer was closed"))
             commit.done(commit.failed)
-
-    @property
-    def _modern(self) -> bool:
-        return self._settings.group_protocol == "consumer"
 
     def _may_commit(self) -> bool:
         """Whether there is a place in the group, or none is needed because nothing is subscribed."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from kclient.clock import Deadline
 from kclient.cluster.client import MAIN_LANE
@@ -283,20 +282,16 @@ class ClassicMember:
     async def _stay_stable(self) -> None:
         if await self._interrupted():
             return
-        wanted = self._context.positions.subscribed()
+        wanted, snapshot = self._context.positions.subscribed(), self._context.cluster.metadata.snapshot
         if not self._reason and wanted != self._joined:
             self._reason = "the subscription changed"
-        if not self._reason and self._basis and not self._basis.still_true(self._snapshot):
+        if not self._reason and self._basis and not self._basis.still_true(snapshot):
             self._reason = "topics changed"
         if self._reason:
             log.info("%r rejoins: %s", self, self._reason)
             self._go(Event.REBALANCE)
         else:
             await self._woken_up()
-
-    @property
-    def _snapshot(self) -> Any:
-        return self._context.cluster.metadata.snapshot
 
     async def _interrupted(self) -> bool:
         """Whether this member has to be elsewhere: look at the notes, and act on them."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kclient.clock import Deadline
-from kclient.cluster.client import MAIN_LANE, Cluster
+from kclient.cluster.client import Cluster
 from kclient.cluster.routes import Coordinator, CoordinatorKind
 from kclient.errors import (
     CoordinatorNotAvailableError,
@@ -111,6 +111,3 @@ def _looked_at(asked: asyncio.Task[R]) -> None:
     """Nobody waits for it any more: how it ended is of no interest."""
     if not asked.cancelled():
         asked.exception()
-
-
-__all__ = ["GROUP_LANE", "MAIN_LANE", "GroupCoordinator"]

@@ -8,7 +8,12 @@ import pytest
 
 from kclient.consumer.group.assignors.base import Assignor, Member
 from kclient.consumer.group.assignors.cooperative import CooperativeStickyAssignor
-from kclient.consumer.group.assignors.java_order import hash_order, partition_hash, text_hash
+from kclient.consumer.group.assignors.java_order import (
+    PartitionHashSet,
+    hash_order,
+    partition_hash,
+    text_hash,
+)
 from kclient.consumer.group.assignors.range import RangeAssignor
 from kclient.consumer.group.assignors.roundrobin import RoundRobinAssignor
 from kclient.consumer.group.assignors.sticky import StickyAssignor
@@ -114,3 +119,15 @@ def test_java_hashes() -> None:
     assert text_hash("😀") == 0xD83D * 31 + 0xDE00
     assert partition_hash(TopicPartition("hello", 2)) == 99162322 + 31 * 33
     assert hash_order(["b", "a", "q"]) == ["a", "q", "b"]  # a and q share a bucket of sixteen
+
+
+def test_a_hash_set_shows_its_elements_in_javas_order_and_never_shrinks() -> None:
+    seen = PartitionHashSet()
+    many = [TopicPartition("t", number) for number in range(13)]
+    for partition in many:
+        seen.add(partition)
+    for partition in many[1:12]:
+        seen.remove(partition)
+    # Thirteen do not fit into sixteen buckets: t-0 is in bucket 21 of 32 and t-12 in 9; of 16, t-0 is in 5.
+    assert len(seen) == 2
+    assert seen.first() == TopicPartition("t", 12)
