@@ -137,11 +137,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._write(entry)
 
-    def send_unanswered(self, request: Request[Any]) -> None:
+    def send_unanswered(self, request: Request[Any], version: int | None = None) -> None:
         """Send a request to which the broker gives no answer: producing with acks=0."""
         if self.error is not None:
             raise self._lost()
-        self._write_frame(request, self.version_for(type(request)))
+        self._write_frame(request, self.version_for(type(request)) if version is None else version)
 
     @property
     def has_room(self) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kclient.errors import KafkaError, RecordTooLargeError
 from kclient.producer.delivery import Chunk, Delivery
+from kclient.producer.records import check_topic
 from kclient.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD, headers_size
 
 if TYPE_CHECKING:
@@ -74,10 +75,12 @@ class Accumulator:
         self._memory = config.buffer_memory
         self._claimed = 0
         self._waiting: list[Callable[[], None]] = []
-        self._batch_size = config.batch_size
+        self._batch_size = config.largest_batch
         self._largest = config.max_request_size
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._refusal: KafkaError | None = None
+        # How often memory was given back, or a reason to wait for it went away.
+        self.given_back = 0
         # A chunk was full since this was last looked at: a caller on the loop should give it a turn.
         self.crowded = False
 
@@ -166,8 +169,10 @@ class Accumulator:
         with self._lock:
             if self._refusal is not None:
                 raise copy(self._refusal)
-            if known and topic not in self.topics:
-                return Wait.TOPIC
+            if topic not in self.topics:
+                check_topic(topic)
+                if known:
+                    return Wait.TOPIC
             if not self._make_room(topic, size):
                 return Wait.ROOM
             delivery = self.append(topic, value, key, partition, timestamp_ms, headers)
@@ -179,9 +184,12 @@ class Accumulator:
         with self._lock:
             if self._refusal is not None:
                 raise copy(self._refusal)
-            if self._claimed and self._claimed + chunk.size > self._memory:
+            if self._claimed + chunk.size > self._memory:
                 return False
             self._claimed += chunk.size
+            # Its time begins now: it may have waited long for room, which is not its delivery.
+            chunk.opened = self._now()
+            chunk.deadline = chunk.opened + self._delivery_timeout
             # Behind what was appended to the topic before it.
             before = self._open.pop(chunk.topic, None)
             if before is not None:
@@ -199,26 +207,36 @@ class Accumulator:
         """Take all chunks away, those appended to first in front."""
         with self._lock:
             self._woken = Urgency.NOW  # which keeps `_close` from asking for what is being done
-            for chunk in self._open.values():
-                self._close(chunk)
-            self._open.clear()
+            claimed = self._claimed
+            self._close_all()
             chunks, self._closed = self._closed, []
             self._woken = Urgency.NONE
-            return chunks
+            waiting = self._take_waiting() if self._claimed < claimed else []
+        for callback in waiting:
+            callback()
+        return chunks
 
     def release(self, size: int) -> None:
         """Give memory back; called when records are settled."""
         with self._lock:
             self._claimed -= size
-            waiting, self._waiting = self._waiting, []
+            waiting = self._take_waiting()
         for callback in waiting:
             callback()
 
-    def when_room(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when memory is given back next; from then on nothing lingers."""
+    def when_room(self, callback: Callable[[], None], given_back: int) -> None:
+        """Have `callback` called when memory is given back next; from then on nothing lingers.
+
+        `given_back` is as it was before the caller found no room: if memory was given back between that and
+        this, perhaps the last there was to give back, `callback` is called at once.
+        """
         with self._lock:
-            self._waiting.append(callback)
-            self._call_loop(Urgency.NOW)
+            missed = self.given_back != given_back
+            if not missed:
+                self._waiting.append(callback)
+                self._call_loop(Urgency.NOW)
+        if missed:
+            callback()
 
     def no_longer_waiting(self, callback: Callable[[], None]) -> None:
         """For those who gave up."""
@@ -230,11 +248,9 @@ class Accumulator:
         """From now on take no more records, or, with None, take them again."""
         with self._lock:
             self._refusal = error
-            for chunk in self._open.values():
-                self._close(chunk)
-            self._open.clear()
+            self._close_all()
             self._call_loop(Urgency.NOW)
-            waiting, self._waiting = self._waiting, []
+            waiting = self._take_waiting()
         for callback in waiting:
             callback()
 
@@ -252,6 +268,16 @@ class Accumulator:
 
     # Below, the lock is held.
 
+    def _close_all(self) -> None:
+        for chunk in self._open.values():
+            self._close(chunk)
+        self._open.clear()
+
+    def _take_waiting(self) -> list[Callable[[], None]]:
+        self.given_back += 1
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
     def _make_room(self, topic: str, size: int) -> bool:
         chunk = self._open.get(topic)
         if chunk is not None and chunk.size and chunk.size + size > CHUNK_BYTES:
@@ -262,7 +288,10 @@ class Accumulator:
             chunk = self.new_chunk(topic)
         needed = chunk.size + size - chunk.limit
         if needed > 0:
-            claim = max(needed, min(_STEP, self._memory - self._claimed))
+            # Up to just below a full batch: the record that fills it comes here, and wakes the loop.
+            lacking = self._batch_size - 1 - chunk.size
+            step = min(_STEP, lacking) if lacking > 0 else _STEP
+            claim = max(needed, min(step, self._memory - self._claimed))
             if self._claimed + claim > self._memory:
                 return False
             self._claimed += claim

@@ -6,21 +6,23 @@ woken once for many.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 import warnings
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from kclient.clock import Deadline
 from kclient.cluster.client import ClusterHealth
 from kclient.config import configured_by
-from kclient.errors import BufferFullError, ClientClosedError
+from kclient.errors import BufferFullError, ClientClosedError, KafkaError
 from kclient.producer.accumulator import Wait
 from kclient.producer.client import CLOSE_TIMEOUT_MS
 from kclient.producer.config import ProducerConfig
 from kclient.producer.core import Core
-from kclient.producer.delivery import Delivery
+from kclient.producer.delivery import Chunk, Delivery
+from kclient.producer.forks import forget_in_children
 from kclient.producer.many import Deliveries, Many
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.records import Fields, ProducerRecord, prepare
@@ -52,8 +54,14 @@ class Producer:
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._closed = False
         self._thread = LoopThread(f"kclient producer {config.client_id}")
-        self._core = self._thread.call(_make(config))
-        self._append = self._core.accumulator.append_shared
+        try:
+            self._core = self._thread.call(_make(config))
+        except BaseException:
+            self._closed = True
+            self._thread.stop()
+            raise
+        self._append: Any = self._core.accumulator.append_shared
+        forget_in_children(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._config.client_id} {'closed' if self._closed else 'open'}>"
@@ -170,7 +178,7 @@ class Producer:
         async def health() -> ClusterHealth:
             return self._core.cluster.health()
 
-        return self._call(health())
+        return self._core.cluster.health() if self._thread.ended else self._call(health())
 
     def metrics(self) -> ProducerMetrics:
         """What the producer has done so far."""
@@ -204,6 +212,7 @@ class Producer:
         accumulator = self._core.accumulator
         until = time.monotonic() + self._config.max_block_ms / 1000
         while True:
+            given_back = accumulator.given_back
             outcome = accumulator.append_slowly(*fields)
             if isinstance(outcome, Delivery):
                 return outcome
@@ -211,28 +220,72 @@ class Producer:
             if outcome is Wait.TOPIC:
                 self._call(self._partitions(fields.topic, left))
             else:
-                self._wait_for_room(left)
+                self._wait_for_room(left, given_back)
 
     def _send_all(self, many: Many) -> Deliveries:
+        self._check_running()
         gathered = self._core.gather(many)
-        for chunk in gathered.chunks:
-            until = time.monotonic() + self._config.max_block_ms / 1000
-            if many.topic not in self._core.accumulator.topics:
-                self._call(self._partitions(many.topic))
-            while not self._core.accumulator.put(chunk):
-                self._wait_for_room(max(0.0, until - time.monotonic()))
+        for number, chunk in enumerate(gathered.chunks):
+            try:
+                self._put(chunk)
+            except KafkaError as error:
+                if not number:
+                    raise
+                self._core.give_up(gathered.chunks[number:], error)
+                break
         return gathered.deliveries
+
+    def _put(self, chunk: Chunk) -> None:
+        accumulator = self._core.accumulator
+        until = time.monotonic() + self._config.max_block_ms / 1000
+        if chunk.topic not in accumulator.topics:
+            self._call(self._partitions(chunk.topic))
+        while True:
+            given_back = accumulator.given_back
+            if accumulator.put(chunk):
+                return
+            self._wait_for_room(max(0.0, until - time.monotonic()), given_back)
 
     async def _partitions(self, topic: str, seconds: float | None = None) -> set[int]:
         seconds = self._config.max_block_ms / 1000 if seconds is None else seconds
         return set((await self._core.topic(topic, Deadline.after(self._core.loop, seconds))).partitions)
 
-    def _wait_for_room(self, seconds: float) -> None:
+    def _wait_for_room(self, seconds: float, given_back: int) -> None:
         accumulator = self._core.accumulator
+        self._check_running()
+        if asyncio._get_running_loop() is self._core.loop:
+            raise BufferFullError(
+                f"buffer_memory={self._config.buffer_memory} bytes are full, and a callback on the "
+                "producer's own thread cannot wait for room: nothing would be delivered meanwhile"
+            )
+        registered: list[Callable[[], None]] = []
+
+        def register(wake: Callable[[], None]) -> None:
+            registered.append(wake)
+            accumulator.when_room(wake, given_back)
+
+        try:
+            if not wait_in_thread(register, seconds):
+                raise self._core.buffer_full(self._config.max_block_ms / 1000)
+        finally:
+            for wake in registered:
+                accumulator.no_longer_waiting(wake)
+
+    def _check_running(self) -> None:
         if not self._thread.running:
             raise ClientClosedError(f"{self!r} was used after it had been closed, or in a forked process")
-        if not wait_in_thread(accumulator.when_room, seconds):
-            raise self._core.buffer_full(self._config.max_block_ms / 1000)
+
+    def _forked(self) -> None:
+        """In a forked child there is no loop thread, and the lock may be held by a thread that is not there.
+
+        Records would be appended, and lost; so nothing is appended any more.
+        """
+        self._append = self._refuse
+
+    def _refuse(self, *_: object) -> None:
+        raise ClientClosedError(
+            f"{self!r} was made in another process: a client does not survive fork, make one in the child"
+        )
 
 
 async def _make(config: ProducerConfig) -> Core:

@@ -10,11 +10,12 @@ from typing import Any, Self
 from kclient.clock import Deadline
 from kclient.cluster.client import ClusterHealth
 from kclient.config import configured_by
-from kclient.errors import BufferFullError, ClientClosedError
+from kclient.errors import BufferFullError, ClientClosedError, KafkaError
 from kclient.producer.accumulator import Wait
 from kclient.producer.config import ProducerConfig
 from kclient.producer.core import Core
-from kclient.producer.delivery import Delivery
+from kclient.producer.delivery import Chunk, Delivery
+from kclient.producer.forks import forget_in_children
 from kclient.producer.many import Deliveries, Many
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.records import Fields, ProducerRecord, prepare
@@ -57,6 +58,7 @@ class AsyncProducer:
         self._config = config
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._append: Any = _not_open
+        forget_in_children(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "new" if self._core is None else "open"
@@ -148,7 +150,8 @@ class AsyncProducer:
     ) -> Deliveries:
         """Append many records at once, waiting up to `max_block_ms` for room for each part of them.
 
-        All or nothing is checked first; the hooks do not see them. The fastest way to send.
+        All or nothing is checked first; the hooks do not see them. Where there is room for the first of them
+        only, the deliveries of the rest fail with `BufferFullError`. The fastest way to send.
         """
         return await self._send_all(Many(topic, values, keys, partition, timestamp_ms, headers))
 
@@ -215,6 +218,10 @@ class AsyncProducer:
         if not core.loop.is_closed():
             core.loop.call_soon_threadsafe(_close_soon, core)
 
+    def _forked(self) -> None:
+        """In a forked child, which has neither the loop nor the connections: `_open` says so."""
+        self._append = _not_open
+
     async def _send_slowly(self, fields: Fields) -> Delivery:
         core = self._open()
         accumulator = core.accumulator
@@ -237,14 +244,23 @@ class AsyncProducer:
     async def _send_all(self, many: Many) -> Deliveries:
         core = self._open()
         gathered = core.gather(many)
-        for chunk in gathered.chunks:
-            deadline = self._max_block()
-            if many.topic not in core.accumulator.topics:
-                await core.topic(many.topic, deadline)
-            while not core.accumulator.put(chunk):
-                await core.room(deadline)
+        for number, chunk in enumerate(gathered.chunks):
+            try:
+                await self._put(core, chunk)
+            except KafkaError as error:
+                if not number:
+                    raise
+                core.give_up(gathered.chunks[number:], error)
+                break
             await asyncio.sleep(0)
         return gathered.deliveries
+
+    async def _put(self, core: Core, chunk: Chunk) -> None:
+        deadline = self._max_block()
+        if chunk.topic not in core.accumulator.topics:
+            await core.topic(chunk.topic, deadline)
+        while not core.accumulator.put(chunk):
+            await core.room(deadline)
 
     def _max_block(self) -> Deadline:
         return Deadline.after(asyncio.get_running_loop(), self._config.max_block_ms / 1000)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kclient.config import ClientConfig, option
-from kclient.errors import ConfigurationError
+from kclient.errors import ConfigurationError, EncodeError
+from kclient.producer.partitioner import make_partitioner
 from kclient.producer.records import ProducerHook
 from kclient.records.compression import Codec, check_level
+from kclient.records.sizes import BATCH_OVERHEAD
 
 _ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1, 0: 0, 1: 1, -1: -1}
 _CODECS = {None: Codec.NONE, "none": Codec.NONE} | {codec.name.lower(): codec for codec in Codec}
@@ -56,7 +58,12 @@ class ProducerConfig(ClientConfig):
         super().__post_init__()
         self._check_acks()
         self._check_idempotence()
-        check_level(self.codec, self.compression_level)
+        self._check_times()
+        try:
+            check_level(self.codec, self.compression_level)
+        except EncodeError as error:
+            raise ConfigurationError(f"compression_level={self.compression_level}: {error}") from error
+        make_partitioner(self.partitioner)
         for name in ("key_serializer", "value_serializer"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigurationError(f"{name} must be callable: it is given an object and returns bytes")
@@ -70,15 +77,29 @@ class ProducerConfig(ClientConfig):
     def idempotent(self) -> bool:
         if self.enable_idempotence is not None:
             return self.enable_idempotence
-        return self.required_acks == -1 and self.max_in_flight_requests_per_connection <= MOST_IN_FLIGHT
+        allowed = self.max_in_flight_requests_per_connection <= MOST_IN_FLIGHT and self.retries > 0
+        return self.required_acks == -1 and allowed
+
+    @property
+    def largest_batch(self) -> int:
+        """The size at which a batch is full: no request may be larger than `max_request_size`."""
+        return max(1, min(self.batch_size, self.max_request_size - BATCH_OVERHEAD))
 
     @property
     def codec(self) -> Codec:
         return _CODECS[self.compression_type]
 
     def _check_acks(self) -> None:
-        if self.acks is not None and (isinstance(self.acks, bool) or self.acks not in _ACKS):
+        known = isinstance(self.acks, int | str) and not isinstance(self.acks, bool) and self.acks in _ACKS
+        if self.acks is not None and not known:
             raise ConfigurationError(f"acks={self.acks!r} is not one of 0, 1, 'all'")
+
+    def _check_times(self) -> None:
+        if self.linger_ms >= self.delivery_timeout_ms:
+            raise ConfigurationError(
+                f"linger_ms={self.linger_ms:g} and delivery_timeout_ms={self.delivery_timeout_ms} contradict "
+                "each other: a record would fail while it waits for others"
+            )
 
     def _check_idempotence(self) -> None:
         if not self.enable_idempotence:

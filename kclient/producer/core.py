@@ -14,12 +14,14 @@ from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Topic
 from kclient.errors import BufferFullError, ClientClosedError, KafkaError, KafkaTimeoutError, error_for
-from kclient.producer.accumulator import Accumulator, Urgency
+from kclient.producer.accumulator import CHUNK_BYTES, Accumulator, Urgency
 from kclient.producer.config import ProducerConfig
 from kclient.producer.delivery import Chunk
 from kclient.producer.dispatch import Dispatcher
 from kclient.producer.many import Deliveries, Many, columns_from, largest_of, pieces_of
 from kclient.producer.metrics import ProducerMetrics
+from kclient.producer.records import check_topic
+from kclient.producer.spread import whole
 from kclient.runtime import new_lock
 
 
@@ -53,17 +55,20 @@ class Core:
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
         """What is known of a topic, waiting until something is."""
+        check_topic(name)
         metadata = self.cluster.metadata
+        fresh = False
         while True:
             metadata.look_up(name)
             topic = metadata.snapshot.topics.get(name)
             if topic is not None and topic.partitions:
                 return topic
             error = error_for(metadata.snapshot.errors.get(name, 0), about=f"topic {name}")
-            if error is not None and not error.retriable:
+            if error is not None and not error.retriable and fresh:
                 raise error
             try:
                 await metadata.refreshed(deadline)
+                fresh = True
             except KafkaTimeoutError as late:
                 reason = error or metadata.last_error
                 raise KafkaTimeoutError(
@@ -79,7 +84,7 @@ class Core:
             if not woken.done():
                 woken.set_result(None)
 
-        self.accumulator.when_room(wake)
+        self.accumulator.when_room(wake, self.accumulator.given_back)
         try:
             async with asyncio.timeout_at(deadline.at):
                 await woken
@@ -104,11 +109,20 @@ class Core:
         columns = columns_from(self.config, many, now_ms)
         self.accumulator.check_size(many.topic, largest_of(columns))
         chunks = []
-        for piece, size in pieces_of(columns):
+        for piece, size in pieces_of(columns, min(CHUNK_BYTES, self.config.buffer_memory)):
             chunk = self.accumulator.new_chunk(many.topic)
             chunk.columns, chunk.size = piece, size
             chunks.append(chunk)
         return Gathered(chunks, Deliveries(chunks, [chunk.flat_records() for chunk in chunks]))
+
+    @staticmethod
+    def give_up(chunks: list[Chunk], error: KafkaError) -> None:
+        """Fail chunks that were never put into the accumulator, where others of the same call were."""
+        for chunk in chunks:
+            part = whole(chunk, -1)
+            part.error = error
+            chunk.cut([part], len(part))
+            chunk.settle(part)
 
     async def flush(self, deadline: Deadline) -> None:
         """Wait until everything sent before is settled."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -48,16 +49,21 @@ class Columns(NamedTuple):
 
     def sizes(self) -> list[int]:
         """What each record counts for in batches and in the buffer."""
-        sizes = [
-            RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-            for key, value in zip(self.keys, self.values, strict=True)
-        ]
-        if self.headers is not None:
-            sizes = [
-                size + headers_size(headers) if headers else size
-                for size, headers in zip(sizes, self.headers, strict=True)
-            ]
+        return record_sizes(self.keys, self.values, self.headers)
+
+
+def record_sizes(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    headers: Sequence[Sequence[Header]] | None,
+) -> list[int]:
+    """What records count for, each by itself."""
+    sizes = [
+        RECORD_OVERHEAD + len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)
+    ]
+    if headers is None:
         return sizes
+    return [size + headers_size(own) if own else size for size, own in zip(sizes, headers, strict=True)]
 
 
 class Part:
@@ -115,7 +121,8 @@ class Part:
 
     def split(self, at: int) -> tuple[Part, Part]:
         """The first `at` records and the rest, in place of this part."""
-        share = at * self.size // len(self)
+        headers = None if self.headers is None else self.headers[:at]
+        share = sum(record_sizes(self.keys[:at], self.values[:at], headers))
         first = self._half(slice(None, at), share)
         second = self._half(slice(at, None), self.size - share)
         self.chunk.replace(self, [first, second])
@@ -211,10 +218,20 @@ class Chunk:
             self._found = None
 
     def chain(self, place: int, watcher: Watcher) -> None:
-        """Have another watcher called after the one there is, if nobody has taken that out by now."""
+        """Have another watcher called after the one there is, if nobody has taken that out by now.
+
+        While it is taken out to be joined, a third one may come and find its place free.
+        """
         with self._lock:
-            earlier = self.watched.pop(place, None)
-            self.watched[place] = watcher if earlier is None else _both(earlier, watcher)
+            while True:
+                earlier = self.watched.pop(place, None)
+                if isinstance(earlier, _Several):
+                    earlier.append(watcher)
+                    watcher = earlier
+                elif earlier is not None:
+                    watcher = _Several((earlier, watcher))
+                if self.watched.setdefault(place, watcher) is watcher:
+                    return
 
     def when_finished(self, callback: Callable[[], object]) -> bool:
         """Have `callback` called once all records are settled; False when they already are."""
@@ -241,6 +258,16 @@ class Chunk:
         part.settled = True
         self.left -= len(part)
 
+    def call_finished(self) -> None:
+        """Call whoever waits for all records, which are settled. What they raise is logged."""
+        with self._lock:  # one who comes later finds no record left
+            finished, self.finished = self.finished, []
+        for callback in finished:
+            try:
+                callback()
+            except Exception:
+                log.exception("the callback of deliveries to %s failed", self.topic)
+
     def call_watchers(self, part: Part) -> None:
         """Call whoever watches a record of a part that is settled, in order. What they raise is logged."""
         take = self.watched.pop
@@ -250,20 +277,22 @@ class Chunk:
                 delivery = Delivery()
                 delivery._chunk, delivery._place = self, place
                 delivery._part, delivery._rank = part, rank
-                try:
-                    watcher(delivery)
-                except Exception:
-                    log.exception("the callback of a delivery to %s failed", self.topic)
+                _call(watcher, delivery)
 
 
-def _both(first: Watcher, second: Watcher) -> Watcher:
-    def call(delivery: Delivery) -> None:
-        try:
-            first(delivery)
-        finally:
-            second(delivery)
+def _call(watcher: Watcher, delivery: Delivery) -> None:
+    try:
+        watcher(delivery)
+    except Exception:
+        log.exception("the callback of a delivery to %s failed", delivery._chunk.topic)
 
-    return call
+
+class _Several(list["Watcher"]):
+    """Watchers of one record, in the order in which they came."""
+
+    def __call__(self, delivery: Delivery) -> None:
+        for watcher in self:
+            _call(watcher, delivery)
 
 
 class Delivery:
@@ -330,12 +359,13 @@ class Delivery:
         It must not block, and what it raises is logged.
         """
         chunk, place = self._chunk, self._place
-        if chunk.watched.setdefault(place, callback) is not callback:
+        watched = chunk.watched
+        if place in watched or watched.setdefault(place, callback) is not callback:
             chunk.chain(place, callback)
         if chunk.parts and self.done():
-            watcher = chunk.watched.pop(place, None)
+            watcher = watched.pop(place, None)
             if watcher is not None:
-                watcher(self)
+                _call(watcher, self)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
@@ -355,7 +385,8 @@ class Delivery:
             if asyncio._get_running_loop() is loop:
                 settle()
             else:
-                loop.call_soon_threadsafe(settle)
+                with suppress(RuntimeError):  # that loop is closed, and whoever waited on it gone
+                    loop.call_soon_threadsafe(settle)
 
         self.add_done_callback(called)
         await woken
@@ -373,8 +404,10 @@ class Delivery:
             found = self._chunk.find(self._place)
             if found is None or not found[0].settled:
                 return None
-            self._part, self._rank = found
-            return self._part
+            # In this order: another thread that finds the part needs the rank too.
+            part, self._rank = found
+            self._part = part
+            return part
 
     def _outcome(self) -> RecordMetadata:
         part = self._settled_part()

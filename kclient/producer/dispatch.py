@@ -52,7 +52,7 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._linger = config.linger_ms / 1000
         rules = Rules(
-            config.batch_size,
+            config.largest_batch,
             self._linger,
             config.max_in_flight_requests_per_connection,
             config.idempotent,
@@ -97,6 +97,8 @@ class Dispatcher:
             if self._expiring is None:
                 self._expiring = self._loop.call_at(chunk.deadline, self._expire)
             self._settle_in(chunk)
+        if self.hurry:
+            self._routing.pump_all()  # also what was drained before, and lingers
         self._routing.pump()
 
     def _settle_in(self, chunk: Chunk) -> None:
@@ -109,6 +111,7 @@ class Dispatcher:
             if refusal is None or refusal.retriable:
                 self._homeless.append(chunk)
             else:
+                metadata.ask()  # for those that come later: what is refused may be allowed by then
                 self._fail_whole(chunk, refusal)
             return
         for part, error in self._spread(chunk.topic).cut(chunk, self._routing.view(topic)):
@@ -175,6 +178,7 @@ class Dispatcher:
     def shipped(self, batches: list[Shipped]) -> None:
         now = self._loop.time()
         self.counters.requests.add(now, 1)
+        self.counters.sent.add(now, len(batches))
         for _, batch in batches:
             self.counters.queued.add(now, now - batch.created)
 
@@ -254,12 +258,14 @@ class Dispatcher:
             outbox.back_in_halves(batch)
             return
         outbox.back(batch, refused=verdict is not Verdict.AGAIN)
-        if verdict is Verdict.AGAIN:
-            outbox.pause(now, error)
-            if error.refresh_metadata:
-                self._cluster.metadata.ask()
-        elif verdict is not Verdict.BEHIND:
+        if verdict is Verdict.BEHIND:
+            return
+        # Also before it is numbered anew: a broker that is never content must not be asked in a tight loop.
+        outbox.pause(now, error)
+        if verdict is not Verdict.AGAIN:
             outbox.lost_count(stranger=verdict is Verdict.STRANGER)
+        elif error.refresh_metadata:
+            self._cluster.metadata.ask()
 
     # Giving up
 
@@ -337,7 +343,6 @@ class Dispatcher:
         self._flushing += 1
         try:
             self.drain()
-            self._routing.pump_all()
             return await self.ledger.settled(deadline)
         finally:
             self._flushing -= 1

@@ -96,5 +96,4 @@ class Ledger:
                 chunks.discard(chunk)
                 if not chunks and not waiter.done():
                     waiter.set_result(None)
-            for finished in chunk.finished:
-                finished()
+            chunk.call_finished()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import accumulate
@@ -85,12 +86,12 @@ def _partitions(many: Many, total: int) -> list[int | None]:
     return list(given)
 
 
-def pieces_of(columns: Columns) -> Iterator[tuple[Columns, int]]:
-    """Columns cut into pieces of about a chunk's size, with that size."""
+def pieces_of(columns: Columns, most: int = CHUNK_BYTES) -> Iterator[tuple[Columns, int]]:
+    """Columns cut into pieces of up to `most` bytes, or of one record, with their size."""
     sums = list(accumulate(columns.sizes()))
     start, before = 0, 0
     while start < len(sums):
-        end = max(start + 1, bisect_right(sums, before + CHUNK_BYTES, start))
+        end = max(start + 1, bisect_right(sums, before + most, start))
         cut = slice(start, end)
         times = columns.times if isinstance(columns.times, int) else columns.times[cut]
         headers = None if columns.headers is None else columns.headers[cut]
@@ -190,7 +191,11 @@ class Deliveries(Sequence[RecordMetadata]):
             if not woken.done():
                 woken.set_result(None)
 
-        self.add_done_callback(lambda: loop.call_soon_threadsafe(wake))
+        def finished() -> None:
+            with suppress(RuntimeError):  # that loop is closed, and whoever waited on it gone
+                loop.call_soon_threadsafe(wake)
+
+        self.add_done_callback(finished)
         await woken
 
     def _checked(self) -> Deliveries:

@@ -12,7 +12,7 @@ _WINDOW = 30
 class ProducerMetrics:
     """Totals since the start; rates per second over the last half minute; latencies in seconds.
 
-    `queue_latency` is the time from the first record of a batch to its sending, `request_latency` from there
+    `queue_latency` is the time from the first record of a batch to each sending, `request_latency` from there
     to the answer; both are averages over the last half minute, None where nothing was sent.
     """
 
@@ -69,6 +69,7 @@ class Counters:
         self.encoded_bytes = Meter()
         self.batches = Meter()
         self.requests = Meter()
+        self.sent = Meter()
         self.retries = Meter()
         self.errors = Meter()
         self.queued = Meter()
@@ -96,7 +97,7 @@ class Counters:
             batch_rate=rate(self.batches),
             retry_rate=rate(self.retries),
             error_rate=rate(self.errors),
-            queue_latency=average(self.queued, batches),
+            queue_latency=average(self.queued, self.sent.recent(now)),
             request_latency=average(self.answered, batches),
             records_per_batch=average(self.records, batches),
             compression_ratio=average(self.encoded_bytes, self.bytes.recent(now)),

@@ -29,8 +29,7 @@ from typing import NamedTuple
 from kclient.cluster.retry import Backoff
 from kclient.errors import KafkaError
 from kclient.producer.batch import ANONYMOUS, NO_SEQUENCE, Batch, Identity, following
-from kclient.producer.delivery import Part
-from kclient.records.sizes import RECORD_OVERHEAD, headers_size
+from kclient.producer.delivery import Part, record_sizes
 
 _LAST_EPOCH = 0x7FFF
 _NEVER = float("inf")
@@ -129,6 +128,14 @@ class Outbox:
             return max(now, self.not_before)
         return max(self.waiting[0].chunk.opened + self._rules.linger, self.not_before)
 
+    def next_size(self) -> int:
+        """What the next batch takes at most."""
+        if self.returned:
+            return self.returned[0].size
+        part = self.waiting[0]
+        first = record_sizes(part.keys[:1], part.values[:1], part.headers and part.headers[:1])
+        return min(self._waiting_bytes, max(self._rules.batch_size, *first))
+
     def take(self) -> Batch | None:
         """The next batch, from now on in flight. Only when it is due; None if it needs an identity first."""
         if self._begin_anew and (not self.returned or self.returned[0].refused):
@@ -213,11 +220,17 @@ class Outbox:
         return min(dates, default=_NEVER)
 
     def clear(self) -> tuple[list[Batch], list[Part]]:
-        """Take out everything, in flight or not."""
-        batches, parts = [*self.flying, *self.returned], list(self.waiting)
-        self.flying, self.returned, self._waiting_bytes, self.bytes = [], [], 0, 0
+        """Take out everything. What is in flight is named too, and stays until its answer."""
+        flying = [batch for batch in self.flying if not batch.over]
+        for batch in flying:
+            batch.over = True
+        returned, parts = list(self.returned), list(self.waiting)
+        for batch in returned:
+            self.given_up(batch)
         self.waiting.clear()
-        return [batch for batch in batches if not batch.over], parts
+        self.bytes -= self._waiting_bytes
+        self._waiting_bytes = 0
+        return [*flying, *returned], parts
 
     def _number_anew(self) -> None:
         assert self.identity is not None
@@ -263,13 +276,4 @@ class Outbox:
 
 def _fitting(part: Part, room: int) -> int:
     """How many records from the front of a part take no more than `room` bytes."""
-    sizes = [
-        RECORD_OVERHEAD + len(key or b"") + len(value or b"")
-        for key, value in zip(part.keys, part.values, strict=True)
-    ]
-    if part.headers is not None:
-        sizes = [
-            size + headers_size(headers) if headers else size
-            for size, headers in zip(sizes, part.headers, strict=True)
-        ]
-    return bisect_right(list(accumulate(sizes)), room)
+    return bisect_right(list(accumulate(record_sizes(part.keys, part.values, part.headers))), room)

@@ -6,10 +6,11 @@ Bad input is refused here, at the call that brought it, because in a batch it wo
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kclient.errors import KafkaError
+from kclient.errors import InvalidTopicError, KafkaError
 from kclient.types import Header, RecordMetadata
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LATEST = (1 << 63) - 1
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class ProducerRecord(NamedTuple):
@@ -68,8 +70,8 @@ def prepare(
         record = _through_hooks(config, record)
         told = _tell_hooks(config, record)
     topic, value, key, partition, timestamp_ms, headers = record
-    if not isinstance(topic, str):
-        raise TypeError(f"topic {topic!r} is {type(topic).__name__}, not text")
+    if topic.__class__ is not str:
+        check_topic(topic)
     check_partition(partition)
     check_timestamp(timestamp_ms)
     fields = Fields(
@@ -117,6 +119,14 @@ def _header(pair: Any) -> Header:
         raise TypeError(f"header {name!r} is {type(value).__name__}, not bytes or None")
     name.encode()  # a lone surrogate has no bytes, and raises here
     return name, None if value is None else bytes(value)
+
+
+def check_topic(topic: Any) -> None:
+    """Refuse what can be no topic's name: asked for, it would spoil every question about topics."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic {topic!r} is {type(topic).__name__}, not text")
+    if not _TOPIC.fullmatch(topic):
+        raise InvalidTopicError(about=f"topic {topic!r}")
 
 
 def check_partition(partition: Any) -> None:

@@ -52,6 +52,8 @@ class Routing:
             return
         if outbox.leader is None:
             self._leaderless[outbox] = None
+            # It may have been forgotten: records can wait for longer than metadata is kept unused.
+            self._cluster.metadata.look_up(outbox.topic)
             self._cluster.metadata.ask()
             return
         sender = self.senders.get(outbox.leader)

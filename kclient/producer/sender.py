@@ -17,10 +17,11 @@ from uuid import UUID
 
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
-from kclient.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kclient.errors import EncodeError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kclient.producer.batch import Batch
 from kclient.producer.outbox import Outbox
 from kclient.records.compression import Codec
+from kclient.records.sizes import BATCH_OVERHEAD
 from kclient.wire.messages.produce import ProduceRequest, ProduceResponse
 from kclient.wire.schema import NO_UUID
 
@@ -127,24 +128,27 @@ class Sender:
         due = [(outbox, outbox.due(now, hurry)) for outbox in self.busy]
         ready = [outbox for outbox, when in due if when <= now]
         if not ready:
+            for outbox, _ in due:
+                if not outbox:  # emptied by its deadline
+                    del self.busy[outbox]
             return [], min(when for _, when in due)
         if not self._connected():
             return [], float("inf")
         batches: list[Shipped] = []
         room = self._largest
         for outbox in ready:
+            if batches and outbox.next_size() + BATCH_OVERHEAD > room:
+                continue  # there may be smaller ones; this one is further up the next time
             batch = outbox.take()
             if batch is None:
                 self._reports.unknown(outbox)
                 continue
             batches.append((outbox, batch))
-            room -= batch.size
+            room -= batch.size + BATCH_OVERHEAD
             # Last in line the next time: a request that is full must not always be full of the same ones.
             del self.busy[outbox]
             if outbox:
                 self.busy[outbox] = None
-            if room <= 0:
-                break
         return batches, float("inf")
 
     def _ship(self, batches: list[Shipped]) -> None:
@@ -168,6 +172,9 @@ class Sender:
                 batch.encode(self._codec, self._level)
             except KafkaError as error:
                 batch.last_error = error
+            except Exception as error:  # noqa: BLE001 - a batch that stayed in flight would keep others from it
+                batch.last_error = EncodeError(f"{batch!r} cannot be encoded: {error!r}")
+                batch.last_error.__cause__ = error
 
     def _encoded(self, encoding: asyncio.Future[object]) -> None:
         if not encoding.cancelled():
@@ -199,13 +206,17 @@ class Sender:
             batch.sent_at = now
         ids = {outbox.topic: self._reports.topic_id(outbox.topic) for outbox, _ in ready}
         newest = _LAST_VERSION_WITH_NAMES if NO_UUID in ids.values() else None
-        version = connection.version_for(ProduceRequest, newest)
+        try:
+            version = connection.version_for(ProduceRequest, newest)
+        except KafkaError as error:
+            self._done(ready, {}, error)
+            return
         if version <= _LAST_VERSION_WITH_NAMES:
             ids = dict.fromkeys(ids, NO_UUID)
         request = self._request(ready, ids)
         self._reports.shipped(ready)
         if self._acks == 0:
-            self._write_unanswered(connection, request, ready)
+            self._write_unanswered(connection, request, version, ready)
             return
         deadline = Deadline.after(self._loop, self._timeout)
         connection.send(request, deadline, lambda outcome: self._done(ready, ids, outcome), version=version)
@@ -224,11 +235,11 @@ class Sender:
         return ProduceRequest(acks=self._acks, timeout_ms=self._timeout_ms, topic_data=topics)
 
     def _write_unanswered(
-        self, connection: Connection, request: ProduceRequest, batches: list[Shipped]
+        self, connection: Connection, request: ProduceRequest, version: int, batches: list[Shipped]
     ) -> None:
         """With acks=0 a record is delivered when it is written to the socket, wherever it may get."""
         try:
-            connection.send_unanswered(request)
+            connection.send_unanswered(request, version)
         except KafkaError as error:
             self._done(batches, {}, error)
             return
@@ -244,7 +255,6 @@ class Sender:
             for outbox, batch in batches:
                 self._reports.failed(outbox, batch, outcome)
         else:
-            self._reports.hinted(outcome)
             answers = _by_partition(outcome)
             for outbox, batch in batches:
                 topic_id = ids[outbox.topic]
@@ -255,6 +265,8 @@ class Sender:
                     self._reports.failed(outbox, batch, unsaid)
                 else:
                     self._reports.answered(outbox, batch, answer)
+            # Last: a leader that is known ends the pause which its predecessor's refusal began.
+            self._reports.hinted(outcome)
         self.pump()
 
     # The connection

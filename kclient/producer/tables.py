@@ -48,9 +48,13 @@ def _objects(array: pa.Array[Any]) -> list[Any]:
     """Bytes where the column has text or bytes; else Python's objects, for a serializer."""
     import pyarrow as pa  # noqa: PLC0415
 
+    if pa.types.is_dictionary(array.type):  # what pandas calls a category
+        array = array.cast(array.type.value_type)
     kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        array = array.cast(pa.large_binary() if pa.types.is_large_string(kind) else pa.binary())
+    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+        array = array.cast(pa.binary())
+    elif pa.types.is_large_string(kind):
+        array = array.cast(pa.large_binary())
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         objects: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
         return objects
