@@ -85,7 +85,8 @@ class Accumulator:
         self.crowded = False
 
     def __repr__(self) -> str:
-        return f"<Accumulator {self._claimed} of {self._memory} bytes claimed, {len(self._open)} chunks open>"
+        claimed = f"{self._claimed} of {self._memory} bytes claimed"
+        return f"<Accumulator {claimed}, {len(self._open)} chunks open, {len(self._waiting)} waiting>"
 
     @property
     def memory_used(self) -> int:
@@ -197,6 +198,10 @@ class Accumulator:
             self._closed.append(chunk)
             self._call_loop(Urgency.NOW)
             return True
+
+    def lacks(self, topic: str, partition: int | None) -> bool:
+        """Whether a topic is known and a partition of it is not; it may have been added since."""
+        return partition is not None and partition >= self.topics.get(topic, partition + 1)
 
     def new_chunk(self, topic: str) -> Chunk:
         """An empty chunk whose time begins now."""

@@ -98,6 +98,8 @@ class Producer:
             )
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         fields, told = prepare(self._config, record)
+        if self._core.accumulator.lacks(fields.topic, fields.partition):
+            self._call(self._seek_partition())
         delivery = self._append(*fields) or self._send_slowly(fields)
         if told is not None:
             delivery.add_done_callback(told)
@@ -225,6 +227,8 @@ class Producer:
     def _send_all(self, many: Many) -> Deliveries:
         self._check_running()
         gathered = self._core.gather(many)
+        if self._core.accumulator.lacks(many.topic, gathered.partition):
+            self._call(self._seek_partition())
         for number, chunk in enumerate(gathered.chunks):
             try:
                 self._put(chunk)
@@ -245,6 +249,9 @@ class Producer:
             if accumulator.put(chunk):
                 return
             self._wait_for_room(max(0.0, until - time.monotonic()), given_back)
+
+    async def _seek_partition(self) -> None:
+        await self._core.seek_partition(Deadline.after(self._core.loop, self._config.max_block_ms / 1000))
 
     async def _partitions(self, topic: str, seconds: float | None = None) -> set[int]:
         seconds = self._config.max_block_ms / 1000 if seconds is None else seconds

@@ -100,6 +100,8 @@ class AsyncProducer:
             return await self._send_slowly(Fields(topic, value, key, None, None, ()))
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         fields, told = prepare(self._config, record)
+        if self._core is not None and self._core.accumulator.lacks(fields.topic, fields.partition):
+            await self._core.seek_partition(self._max_block())
         delivery = self._append(*fields) or await self._send_slowly(fields)
         if told is not None:
             delivery.add_done_callback(told)
@@ -244,6 +246,8 @@ class AsyncProducer:
     async def _send_all(self, many: Many) -> Deliveries:
         core = self._open()
         gathered = core.gather(many)
+        if core.accumulator.lacks(many.topic, gathered.partition):
+            await core.seek_partition(self._max_block())
         for number, chunk in enumerate(gathered.chunks):
             try:
                 await self._put(core, chunk)

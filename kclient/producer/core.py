@@ -30,6 +30,8 @@ class Gathered(NamedTuple):
 
     chunks: list[Chunk]
     deliveries: Deliveries
+    # The highest partition that records are meant for, where they are.
+    partition: int | None
 
 
 class Core:
@@ -76,6 +78,10 @@ class Core:
                     f"{reason or 'the cluster did not answer'}"
                 ) from (reason or late)
 
+    async def seek_partition(self, deadline: Deadline) -> None:
+        """Ask once whether a partition was added, for a record that wants one which is not known."""
+        await self.cluster.metadata.refreshed(deadline)
+
     async def room(self, deadline: Deadline) -> None:
         """Wait until memory is given back."""
         woken: asyncio.Future[None] = self.loop.create_future()
@@ -113,7 +119,9 @@ class Core:
             chunk = self.accumulator.new_chunk(many.topic)
             chunk.columns, chunk.size = piece, size
             chunks.append(chunk)
-        return Gathered(chunks, Deliveries(chunks, [chunk.flat_records() for chunk in chunks]))
+        deliveries = Deliveries(chunks, [chunk.flat_records() for chunk in chunks])
+        highest = max((given for given in columns.given if given is not None), default=None)
+        return Gathered(chunks, deliveries, highest)
 
     @staticmethod
     def give_up(chunks: list[Chunk], error: KafkaError) -> None:

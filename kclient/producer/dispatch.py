@@ -11,6 +11,7 @@ sender. Both are looked at when metadata comes, and fail when their time is over
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -285,7 +286,7 @@ class Dispatcher:
         """Fail everything that waits for a partition."""
         batches, parts = outbox.clear()
         for batch in batches:
-            self._fail(batch.parts, batch.last_error or error)
+            self._fail(batch.parts, _because(error, batch.last_error))
         self._fail(parts, error)
 
     def _expire(self) -> None:
@@ -367,6 +368,15 @@ class Dispatcher:
     @property
     def in_flight(self) -> int:
         return sum(sender.in_flight for sender in self._routing.senders.values())
+
+
+def _because(error: KafkaError, reason: KafkaError | None) -> KafkaError:
+    """An error with what came before it as its cause, unless it has a cause of its own."""
+    if reason is None or error.__cause__ is not None:
+        return error
+    explained = copy(error)
+    explained.__cause__ = reason
+    return explained
 
 
 def _of_single_records(answer: Answer | None, outbox: Outbox) -> dict[int, KafkaError] | None:

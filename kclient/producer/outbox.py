@@ -257,8 +257,9 @@ class Outbox:
                 fitting = _fitting(part, room)
                 if not fitting and parts:
                     break
+                fitting = max(1, fitting)  # a record that is larger than a batch is one by itself
                 if fitting < len(part):
-                    part, rest = part.split(max(1, fitting))
+                    part, rest = part.split(fitting)
                     self.waiting[0] = rest
                     parts.append(part)
                     self._waiting_bytes -= part.size
