@@ -1,0 +1,219 @@
+"""Lists, Arrow tables and pandas frames as records, and the fate of many."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from kclient.broker import Broker
+from kclient.errors import BufferFullError, KafkaError, RecordTooLargeError, UnknownTopicOrPartitionError
+from kclient.producer import AsyncProducer, ProducerConfig
+from kclient.producer.many import Many, columns_from, pieces_of
+from kclient.producer.tables import many_from
+from kclient.wire.api import ApiKey
+from tests.support.producing import producing, values, written
+
+
+def columns(*args: Any, config: ProducerConfig | None = None, **named: Any) -> Any:
+    return columns_from(config or ProducerConfig(), Many("t", *args, **named), 99)
+
+
+def test_many_records_arrive_in_order_with_all_they_have() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        sent = [b"%05d" % number for number in range(20_000)]
+        deliveries = await producer.send_many("t", sent, keys=[b"k"] * len(sent))
+        with pytest.raises(LookupError, match="not known yet"):
+            deliveries[0]
+        assert not deliveries.done()
+        metadata = await deliveries
+        assert metadata is deliveries
+        assert [each.offset for each in deliveries] == list(range(20_000))
+        assert (deliveries[-1].offset, [each.offset for each in deliveries[2:4]]) == (19_999, [2, 3])
+        assert values(broker) == sent
+        assert len(await producer.send_many("t", [])) == 0
+        full = await producer.send_many(
+            "t", (b"a", None), (None, b"k"), partition=0, timestamp_ms=[5, 6], headers=[{"h": b"x"}, ()]
+        )
+        await full
+        assert [record[3:8:2] + (record.key, record.headers) for record in written(broker)[-2:]] == [
+            (5, None, (("h", b"x"),), None, (("h", b"x"),)),
+            (6, b"k", (), b"k", ()),
+        ]
+        assert producer.metrics().buffer_used == 0
+
+    producing(check)
+
+
+def test_of_many_each_failure_is_told_by_its_number() -> None:
+    async def check(_: Broker, producer: AsyncProducer) -> None:
+        deliveries = await producer.send_many("t", [b"v"] * 100, partition=[0] * 50 + [9] + [0] * 49)
+        with pytest.raises(UnknownTopicOrPartitionError) as info:
+            await deliveries
+        assert info.value.__notes__ == ["record 50 of 100; 1 of them were not delivered"]
+        assert list(deliveries.errors()) == [50]
+        assert deliveries[51].offset == 50
+        with pytest.raises(UnknownTopicOrPartitionError):
+            deliveries[50]
+        assert repr(deliveries) == "<Deliveries of 100 records, done>"
+
+    producing(check)
+
+
+def test_many_more_than_the_buffer_takes_go_through_it_and_none_runs_out_of_time_in_front_of_it() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        broker.faults.delay(ApiKey.PRODUCE, 1, times=None)
+        sent = [b"%04d" % number + bytes(996) for number in range(1_000)]
+        await (await producer.send_many("t", sent))
+        assert values(broker) == sent
+        assert producer.metrics().buffer_used == 0
+
+    producing(check, buffer_memory=100_000, delivery_timeout_ms=5_000)
+
+
+def test_where_room_is_there_for_the_first_only_the_rest_fails_and_says_so() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"0")
+        broker.faults.delay(ApiKey.PRODUCE, 20, times=None)
+        deliveries = await producer.send_many("t", [bytes(64)] * 1_000)
+        with pytest.raises(BufferFullError):
+            await deliveries
+        assert list(deliveries.errors()) == list(range(500, 1_000))
+        await producer.flush()
+        assert len(values(broker)) == 501
+
+    producing(check, buffer_memory=50_000, max_block_ms=1_000)
+
+
+def test_what_is_wrong_with_one_is_said_before_any_is_sent() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        for arguments, error in (
+            ({"values": [b"v", "text"]}, TypeError),
+            ({"values": [b"v"] * 2, "keys": [b"k"]}, ValueError),
+            ({"values": [b"v"] * 2, "partition": [0]}, ValueError),
+            ({"values": [b"v"] * 2, "partition": [0, -1]}, ValueError),
+            ({"values": [b"v"] * 2, "partition": True}, ValueError),
+            ({"values": [b"v"] * 2, "timestamp_ms": [1, -1]}, ValueError),
+            ({"values": [b"v"] * 2, "timestamp_ms": -1}, ValueError),
+            ({"values": [b"v"] * 2, "headers": [(), [("h", "text")]]}, TypeError),
+            ({"values": [b"v", bytes(2_000_000)]}, RecordTooLargeError),
+        ):
+            with pytest.raises(error):
+                await producer.send_many("t", **arguments)  # type: ignore[arg-type]
+        await producer.flush()
+        assert values(broker) == []
+
+    producing(check)
+
+
+def test_serializers_are_asked_about_columns_too() -> None:
+    config = ProducerConfig(value_serializer=lambda v: str(v).encode(), key_serializer=lambda k: b"<%d>" % k)
+    found = columns([1, "b"], [3, 4], config=config)
+    assert (found.values, found.keys, found.times, found.headers) == (
+        [b"1", b"b"],
+        [b"<3>", b"<4>"],
+        99,
+        None,
+    )
+    assert columns([bytearray(b"x"), memoryview(b"y")]).values == [b"x", b"y"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pieces_cover_everything_within_their_size(seed: int) -> None:
+    random = Random(seed)
+    sent = [random.randbytes(random.randrange(3_000)) for _ in range(random.randrange(1, 400))]
+    headers = [{"h": b"x"} if random.random() < 0.5 else None for _ in sent]
+    times = list(range(len(sent)))
+    pieces = list(pieces_of(columns(sent, timestamp_ms=times, headers=headers), 10_000))
+    assert [value for piece, _ in pieces for value in piece.values] == sent
+    assert [time for piece, _ in pieces for time in piece.times] == times  # type: ignore[union-attr]
+    assert all(size == sum(piece.sizes()) <= 10_000 for piece, size in pieces)
+
+
+def test_arrow_tables_become_records() -> None:
+    table = pa.table(
+        {
+            "value": pa.chunked_array([[b"a"], [None, b"c"]], pa.binary()),
+            "key": pa.array(["x", "y", None]),
+            "partition": pa.array([0, None, 2], pa.int32()),
+            "timestamp": pa.array([1_000_000, 2_000_000, 3_000_999], pa.timestamp("us", "UTC")),
+            "headers": pa.array(
+                [[{"key": "h", "value": b"1"}], None, []],
+                pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+            ),
+            "ignored": [1, 2, 3],
+        }
+    )
+    for each in (table, table.combine_chunks().to_batches()[0]):
+        assert many_from("t", each) == Many(
+            "t",
+            [b"a", None, b"c"],
+            [b"x", b"y", None],
+            [0, None, 2],
+            [1000, 2000, 3000],
+            [[("h", b"1")], [], []],
+        )
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.large_binary(),
+        pa.string_view(),
+        pa.binary_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ],
+)
+def test_every_kind_of_text_and_bytes_is_bytes(kind: Any) -> None:
+    text = "string" in str(kind)
+    array = pa.array(["ä", None, ""] if text else ["ä".encode(), None, b""], kind)
+    assert many_from("t", pa.table({"value": array})).values == ["ä".encode(), None, b""]
+
+
+def test_tables_that_are_no_records_are_refused() -> None:
+    with pytest.raises(ValueError, match="'value' is missing"):
+        many_from("t", pa.table({"key": [b"k"]}))
+    times = pa.array([1, None], pa.timestamp("ms"))
+    with pytest.raises(ValueError, match="1 nulls"):
+        many_from("t", pa.table({"value": [b"a", b"b"], "timestamp": times}))
+
+
+def test_tables_and_frames_are_sent() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await (await producer.send_arrow("t", pa.table({"value": [b"1", b"2"]})))
+        frame = pd.DataFrame(
+            {
+                "value": ["three", "four"],
+                "key": pd.Categorical(["k", "k"]),
+                "timestamp": pd.to_datetime([1, 2], unit="s"),
+            }
+        )
+        await (await producer.send_pandas("t", frame))
+        empty = await producer.send_arrow("t", pa.table({"value": pa.array([], pa.binary())}))
+        assert len(await empty) == 0
+        assert values(broker) == [b"1", b"2", b"three", b"four"]
+        assert [(record.key, record.timestamp) for record in written(broker)[2:]] == [
+            (b"k", 1000),
+            (b"k", 2000),
+        ]
+
+    producing(check)
+
+
+def test_closing_fails_what_of_many_was_not_delivered() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"0")
+        broker.faults.drop(ApiKey.PRODUCE, handled=False, times=None)
+        deliveries = await producer.send_many("t", [b"v"] * 10)
+        with pytest.raises(KafkaError, match="10 records were not delivered"):
+            await producer.close(timeout_ms=10)
+        assert deliveries.done()
+        assert len(deliveries.errors()) == 10
+
+    producing(check)
