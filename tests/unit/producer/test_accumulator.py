@@ -50,7 +50,7 @@ def test_records_of_a_topic_share_a_chunk_and_the_loop_is_woken_once() -> None:
     assert rig.woken == [Urgency.LINGER, Urgency.LINGER]
 
 
-@pytest.mark.parametrize("batch_size", [1, 37, 100, 16_384, 32_768, 40_000, 131_072])
+@pytest.mark.parametrize("batch_size", [1, 37, 74, 100, 16_384, 32_768, 40_000, 131_072])
 def test_the_record_that_fills_a_batch_wakes_the_loop_at_once(batch_size: int) -> None:
     rig = Rig(batch_size=batch_size, linger_ms=1000)
     size = 0

@@ -132,23 +132,24 @@ def test_what_callbacks_raise_is_logged_and_keeps_no_other_from_being_called(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.ERROR)
-    rig = Rig(2)
+    rig = Rig(3)
     seen: list[str] = []
 
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
+    rig.delivery(2).add_done_callback(fails)
     for number in range(2):
         rig.delivery(number).add_done_callback(fails)
         rig.delivery(number).add_done_callback(lambda _: seen.append("called"))
-    many = Deliveries([rig.chunk], [2])
+    many = Deliveries([rig.chunk], [3])
     many.add_done_callback(fails)
     many.add_done_callback(lambda: seen.append("finished"))
     rig.cut()
     rig.ledger.deliver(rig.parts, 0)
     rig.delivery(0).add_done_callback(fails)
     assert seen == ["called", "called", "finished"]
-    assert len(caplog.records) == 4
+    assert len(caplog.records) == 5
     assert rig.ledger.records == 0
 
 

@@ -39,10 +39,9 @@ def test_many_records_arrive_in_order_with_all_they_have() -> None:
             "t", (b"a", None), (None, b"k"), partition=0, timestamp_ms=[5, 6], headers=[{"h": b"x"}, ()]
         )
         await full
-        assert [record[3:8:2] + (record.key, record.headers) for record in written(broker)[-2:]] == [
-            (5, None, (("h", b"x"),), None, (("h", b"x"),)),
-            (6, b"k", (), b"k", ()),
-        ]
+        first, second = written(broker)[-2:]
+        assert (first.timestamp, first.key, first.value, first.headers) == (5, None, b"a", (("h", b"x"),))
+        assert (second.timestamp, second.key, second.value, second.headers) == (6, b"k", None, ())
         assert producer.metrics().buffer_used == 0
 
     producing(check)
@@ -102,7 +101,7 @@ def test_what_is_wrong_with_one_is_said_before_any_is_sent() -> None:
             ({"values": [b"v", bytes(2_000_000)]}, RecordTooLargeError),
         ):
             with pytest.raises(error):
-                await producer.send_many("t", **arguments)  # type: ignore[arg-type]
+                await producer.send_many("t", **arguments)
         await producer.flush()
         assert values(broker) == []
 
@@ -136,7 +135,7 @@ def test_pieces_cover_everything_within_their_size(seed: int) -> None:
 def test_arrow_tables_become_records() -> None:
     table = pa.table(
         {
-            "value": pa.chunked_array([[b"a"], [None, b"c"]], pa.binary()),
+            "value": pa.array([b"a", None, b"c"], pa.binary()),
             "key": pa.array(["x", "y", None]),
             "partition": pa.array([0, None, 2], pa.int32()),
             "timestamp": pa.array([1_000_000, 2_000_000, 3_000_999], pa.timestamp("us", "UTC")),
@@ -147,7 +146,7 @@ def test_arrow_tables_become_records() -> None:
             "ignored": [1, 2, 3],
         }
     )
-    for each in (table, table.combine_chunks().to_batches()[0]):
+    for each in (pa.concat_tables([table[:1], table[1:]]), table.to_batches()[0]):
         assert many_from("t", each) == Many(
             "t",
             [b"a", None, b"c"],

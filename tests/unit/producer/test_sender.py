@@ -1,4 +1,4 @@
-"""The way to a broker where it is rough: batches that cannot be encoded or take long, sockets that are full."""
+"""The way to a broker where it is rough: batches that cannot be encoded, or take long, and full sockets."""
 
 from __future__ import annotations
 
