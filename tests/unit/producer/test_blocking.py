@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from kclient.errors import BufferFullError, ClientClosedError, ConfigurationError, KafkaTimeoutError
-from kclient.producer import Delivery, Producer
+from kclient.producer import AsyncProducer, Delivery, Producer
 from kclient.testing import RunningBroker
 from kclient.wire.api import ApiKey
 from tests.support.producing import values, written
@@ -273,3 +274,34 @@ def test_serializers_hooks_and_partitions_work_from_threads(kafka_broker: Runnin
         assert metadata.partition == 2
     assert values(kafka_broker.broker, partition=2) == [b"abab"]
     assert fates == [("kclient producer kclient", metadata, None)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_in_a_forked_child_an_asyncio_producer_takes_nothing_either(kafka_broker: RunningBroker) -> None:
+    async def main() -> None:
+        async with AsyncProducer(
+            bootstrap_servers=kafka_broker.bootstrap_servers, linger_ms=60_000
+        ) as producer:
+            await producer.send("t", b"before")
+            child = os.fork()
+            if not child:  # pragma: no cover - another process
+                os._exit(_refused_elsewhere(producer))
+            _, status = os.waitpid(child, 0)  # noqa: ASYNC222 - it ends at once
+            assert os.waitstatus_to_exitcode(status) == 7
+            await producer.flush()
+
+    asyncio.run(main())
+    assert values(kafka_broker.broker) == [b"before"]
+
+
+def _refused_elsewhere(producer: AsyncProducer) -> int:  # pragma: no cover - another process
+    async def use() -> int:
+        try:
+            await producer.send("t", b"x")
+        except RuntimeError:
+            return 7
+        return 0
+
+    loop = asyncio.new_event_loop()
+    return loop.run_until_complete(use())
