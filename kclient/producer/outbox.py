@@ -16,6 +16,9 @@ broker in trouble answered) would be written twice under a new number. Hence, wh
    turns out to be written, or is refused for good.
 3. The oldest batch was refused: then it was never written, and no younger one either, for the broker takes
    numbers only in order. All are numbered anew, and things go on.
+
+**First numbers.** A broker that knows nothing of an identity takes whatever number comes first, so a second
+batch would be written while the first has failed. So an identity begins with one batch, alone.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ class Outbox:
 
     __slots__ = (
         "_begin_anew",
+        "_introduced",
         "_next_number",
         "_next_sequence",
         "_rules",
@@ -91,6 +95,8 @@ class Outbox:
         self._next_number = 0
         self._next_sequence = 0 if rules.idempotent else NO_SEQUENCE
         self._begin_anew = False
+        # Whether the broker has written anything under our identity.
+        self._introduced = not rules.idempotent
         self._stranger = False
 
     def __repr__(self) -> str:
@@ -118,7 +124,7 @@ class Outbox:
         """When the next batch may be taken: now or earlier, later, or not before something is answered."""
         if self.identity is None or len(self.flying) >= self._rules.most_in_flight:
             return _NEVER
-        if self._begin_anew and self.flying:
+        if self.flying and (self._begin_anew or not self._introduced):
             return _NEVER
         if self.returned:
             return self.not_before
@@ -151,6 +157,7 @@ class Outbox:
         """A batch was acknowledged, or was found to have been written before."""
         self.flying.remove(batch)
         self.bytes -= batch.size
+        self._introduced |= batch.identity == self.identity
         self.backoff.reset()
         self.not_before = 0.0
 
@@ -242,7 +249,7 @@ class Outbox:
 
     def _renumber_all(self) -> None:
         assert self.identity is not None
-        self._begin_anew = False
+        self._begin_anew = self._introduced = False
         self._next_sequence = 0
         for batch in self.returned:
             batch.renumber(self.identity, self._next_sequence)
