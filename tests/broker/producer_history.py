@@ -95,7 +95,7 @@ class Workload:
     async def run(self) -> None:
         random = self._random
         tasks = random.randint(1, 4)
-        shares = [random.randint(10, 80) for _ in range(tasks)]
+        shares = [random.randint(10, 60) for _ in range(tasks)]
         await asyncio.gather(*(self._send_some(task, count) for task, count in enumerate(shares)))
 
     async def _send_some(self, task: int, count: int) -> None:
