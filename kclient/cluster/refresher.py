@@ -41,6 +41,7 @@ class Refresher:
         self._asked = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
         self._listeners: list[Listener] = []
+        self._failure_listeners: list[Callable[[KafkaError], object]] = []
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -57,6 +58,10 @@ class Refresher:
     def listen(self, listener: Listener) -> None:
         """Have `listener` called with every new snapshot."""
         self._listeners.append(listener)
+
+    def listen_for_failure(self, listener: Callable[[KafkaError], object]) -> None:
+        """Have `listener` called when there will be no snapshot until somebody asks again."""
+        self._failure_listeners.append(listener)
 
     def ask(self) -> None:
         """Wish for a fresh snapshot soon; does not wait."""
@@ -166,6 +171,8 @@ class Refresher:
         else:
             # Trying a refused password again by ourselves would only lock the account.
             self._release(error)
+            for listener in self._failure_listeners:
+                listener(error)
 
     def _succeeded(
         self, response: MetadataResponse, topics: list[str] | None, waiting: list[asyncio.Future[None]]

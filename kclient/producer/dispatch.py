@@ -73,6 +73,7 @@ class Dispatcher:
 
     def start(self) -> None:
         self._cluster.metadata.listen(self._follow)
+        self._cluster.metadata.listen_for_failure(self._fail_homeless)
         if self._config.idempotent:
             self._identities.ask()
 
@@ -111,6 +112,7 @@ class Dispatcher:
             refusal = error_for(metadata.snapshot.errors.get(chunk.topic, 0), about=f"topic {chunk.topic}")
             if refusal is None or refusal.retriable:
                 self._homeless.append(chunk)
+                metadata.ask()
             else:
                 metadata.ask()  # for those that come later: what is refused may be allowed by then
                 self._fail_whole(chunk, refusal)
@@ -145,8 +147,6 @@ class Dispatcher:
         homeless, self._homeless = self._homeless, []
         for chunk in homeless:
             self._settle_in(chunk)
-        if self._homeless:
-            self._cluster.metadata.ask()
 
     def unknown(self, outbox: Outbox) -> None:
         if self._identity is not None and outbox.new:
@@ -282,6 +282,12 @@ class Dispatcher:
         chunk.cut([part], len(part))
         self._fail([part], error)
 
+    def _fail_homeless(self, error: KafkaError) -> None:
+        """Fail what waits for a topic of which nothing will be known."""
+        homeless, self._homeless = self._homeless, []
+        for chunk in homeless:
+            self._fail_whole(chunk, error)
+
     def _give_up(self, outbox: Outbox, error: KafkaError) -> None:
         """Fail everything that waits for a partition."""
         batches, parts = outbox.clear()
@@ -361,9 +367,7 @@ class Dispatcher:
             await asyncio.wait(running)
         for outbox in self._routing:
             self._give_up(outbox, error)
-        homeless, self._homeless = self._homeless, []
-        for chunk in homeless:
-            self._fail_whole(chunk, error)
+        self._fail_homeless(error)
 
     @property
     def in_flight(self) -> int:
