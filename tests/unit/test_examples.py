@@ -1,0 +1,94 @@
+"""Every example runs as a reader would run it, in a process of its own, and says what it promises to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kclient import Admin
+from kclient.testing import RunningBroker
+
+ROOT = Path(__file__).parents[2]
+# `demo` needs a real Kafka and has its own target; `cluster` is what the others start.
+NOT_HERE = {"__init__", "cluster", "demo"}
+
+SAID = {
+    "producer_three_ways": """\
+wait: orders-3 at offset 1
+callback: delivered, orders
+later: 100 of 100 delivered
+""",
+    "producer_threads": """\
+8000 records of 8 threads delivered to partitions [0, 1, 2, 3, 4, 5]
+they shared batches: yes
+""",
+    "custom_partitioner": """\
+by country: {0: 30, 1: 30, 2: 30}
+express: [0]
+others avoid 0: True
+""",
+    "hot_keys": """\
+hash of the key: 1 partition, shared: True
+own partition: {0}, shared: False
+salted: 4 partitions, no order between them
+compound key, by till: 6 partitions, in order for each till
+""",
+    "back_pressure": """\
+send_nowait: 63 taken, 437 refused
+send: 500 taken, never more than the buffer: True
+max_block_ms: buffer_memory=65536 bytes stayed full for 1 s (max_block_ms): records are sent faster than \
+they are delivered
+""",
+    "web_service": """\
+20 x HTTP/1.1 201 Created
+20 x HTTP/1.1 202 Accepted
+1 x HTTP/1.1 400 Bad Request
+stopped: 40 records delivered, 0 failed
+""",
+    "send_tables": """\
+send_many: 10000 rows, the last one in partition 5
+send_arrow: partitions [3, 4]
+send_pandas: ['2026-01-01T12:00:00', '2026-01-01T12:00:00']
+""",
+}
+
+
+def run(name: str, *arguments: str, **environment: str) -> str:
+    """What an example prints; warnings, such as those of clients that were not closed, fail it."""
+    inherited = {key: value for key, value in os.environ.items() if key != "KCLIENT_BOOTSTRAP"}
+    outcome = subprocess.run(
+        [sys.executable, "-W", "error", "-m", f"examples.{name}", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=inherited | environment,
+        timeout=120,
+        check=False,
+    )
+    assert (outcome.returncode, outcome.stderr) == (0, ""), outcome.stderr
+    return outcome.stdout
+
+
+def test_every_example_is_tried() -> None:
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} - NOT_HERE == SAID.keys()
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_example_says_what_it_shows(name: str) -> None:
+    assert run(name) == SAID[name]
+
+
+@pytest.mark.parametrize("way", ["argument", "environment"])
+def test_an_example_runs_on_the_cluster_that_is_named(way: str, kafka_broker: RunningBroker) -> None:
+    address = kafka_broker.bootstrap_servers
+    if way == "argument":
+        said = run("producer_three_ways", address)
+    else:
+        said = run("producer_three_ways", KCLIENT_BOOTSTRAP=address)
+    assert said == SAID["producer_three_ways"]
+    with Admin(bootstrap_servers=address) as admin:
+        assert "orders" in admin.list_topics()
