@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
-from benchmarks import broker, codec, imports, requests
+from benchmarks import broker, codec, imports, produce, produce_latency, produce_memory, requests
 
 PEERS = ("kclient-kafka", "aiokafka", "kafka-python", "confluent-kafka", "numpy", "pyarrow")
 
@@ -18,6 +18,15 @@ def main() -> None:
     request_rows = requests.run()
     print("\nSmall requests over one connection to one broker, medians of alternating rounds")
     print(requests.table(request_rows))
+    produce_rows = produce.run()
+    print("\nProducing to one broker: records per second, and ratios to confluent-kafka")
+    print(produce.table(produce_rows))
+    latency_rows = produce_latency.run()
+    print("\nOne record at a time: from the send to its acknowledgement, medians of alternating rounds")
+    print(produce_latency.table(latency_rows))
+    memory_result = produce_memory.run()
+    print("\nA producer in front of a slow broker: the most resident memory within each million records")
+    print(produce_memory.table(memory_result))
     broker_result = broker.run()
     print("\nThe embedded broker: confluent-kafka writes and reads records of 1 KB, medians of rounds")
     print(broker.table(broker_result))
@@ -27,6 +36,9 @@ def main() -> None:
     behind = (
         codec.behind(codec_rows)
         + requests.behind(request_rows)
+        + produce.behind(produce_rows)
+        + produce_latency.behind(latency_rows)
+        + produce_memory.behind(memory_result)
         + broker.behind(broker_result)
         + imports.behind(import_rows)
     )

@@ -1,31 +1,87 @@
-"""Every block of Python in docs/testing.md runs: as a test where it has one, as a program where not."""
+"""Every block of Python in docs/ runs: as a test where it has one, as a program where not."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import Field, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import kclient.errors
+from kclient.producer import ProducerConfig, ProducerMetrics
+from kclient.testing import RunningBroker
 from tests.unit.testing.pytest_runs import run_pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+BLOCKS = {
+    name: re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    for name, text in PAGES.items()
+}
+# What a reader's own cluster is in the blocks, and an embedded one here.
+ADDRESS = '"localhost:9092"'
 
 
-def test_the_page_has_blocks_of_both_kinds() -> None:
-    assert len([block for block in BLOCKS if "def test_" in block]) == 3
-    assert len([block for block in BLOCKS if "def test_" not in block]) == 4
+def test_the_pages_have_blocks_of_both_kinds() -> None:
+    kinds = {name: ["def test_" in block for block in blocks] for name, blocks in BLOCKS.items()}
+    assert {name: (sum(of), len(of)) for name, of in kinds.items()} == {
+        "producer.md": (0, 8),
+        "testing.md": (3, 7),
+    }
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_a_block_runs(number: int, tmp_path: Path) -> None:
-    block = BLOCKS[number]
+@pytest.mark.parametrize(
+    ("page", "number"), [(page, number) for page, blocks in BLOCKS.items() for number in range(len(blocks))]
+)
+def test_a_block_runs(page: str, number: int, tmp_path: Path) -> None:
+    block = BLOCKS[page][number]
     if "def test_" in block:
         outcome = run_pytest(tmp_path, {"test_documented.py": block})
         assert outcome.returncode == 0, outcome.stdout
+    elif ADDRESS in block:
+        with RunningBroker(config={"num.partitions": "6"}) as kafka:
+            _execute(block.replace(ADDRESS, repr(kafka.bootstrap_servers)), page, number)
     else:
-        exec(
-            compile(block, f"{PAGE.name}, block {number}", "exec", dont_inherit=True),
-            {"__name__": "__main__"},
-        )
+        _execute(block, page, number)
+
+
+def _execute(block: str, page: str, number: int) -> None:
+    code = compile(block, f"{page}, block {number}", "exec", dont_inherit=True)
+    exec(code, {"__name__": "__main__"})
+
+
+def _rows(page: str) -> dict[str, list[str]]:
+    """The rows of a page's tables that begin with one name, by that name."""
+    return {
+        name: [cell.strip() for cell in rest.split("|")]
+        for name, rest in re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGES[page], re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("option", fields(ProducerConfig), ids=lambda option: option.name)
+def test_the_page_names_every_option_of_a_producer_with_its_default(option: Field[Any]) -> None:
+    said, meaning = _rows("producer.md")[option.name]
+    assert said.strip("`").replace(",", "").replace('"', "") == str(option.default)
+    assert meaning
+
+
+def test_the_page_names_no_option_that_there_is_not() -> None:
+    table = PAGES["producer.md"].partition("## Options")[2]
+    named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert sorted(named) == sorted(option.name for option in fields(ProducerConfig))
+
+
+def test_the_page_names_every_metric() -> None:
+    section = PAGES["producer.md"].partition("## Metrics")[2].partition("## ")[0]
+    named = [name for row in re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE) for name in row.split(", ")]
+    assert [name.strip("`") for name in named] == sorted(
+        (metric.name for metric in fields(ProducerMetrics)), key=lambda name: section.index(f"`{name}`")
+    )
+
+
+def test_the_errors_that_the_page_names_exist() -> None:
+    named = set(re.findall(r"`(\w+Error)`", PAGES["producer.md"])) - {"TypeError", "ValueError"}
+    assert len(named) > 10
+    assert [name for name in named if not hasattr(kclient.errors, name)] == []
