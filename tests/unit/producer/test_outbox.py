@@ -44,7 +44,20 @@ def outbox(batch_size: int = RECORD, in_flight: int = 5, *, idempotent: bool = T
     box = Outbox("t", 0, Rules(batch_size, 0.0, in_flight, idempotent), Backoff(100, 1000, Random(1)))
     if idempotent:
         box.give_identity(ME)
+        box._introduced = True  # as when its first batch is written
     return box
+
+
+def test_an_identity_begins_with_one_batch_alone() -> None:
+    box = Outbox("t", 0, Rules(RECORD, 0.0, 5, True), Backoff(100, 1000, Random(1)))
+    box.give_identity(ME)
+    for number in range(3):
+        box.add(part_of(b"%04d" % number))
+    first = take(box)
+    assert box.due(0.0, False) == float("inf")
+    box.written(first)
+    take(box)
+    take(box)
 
 
 def filled(count: int, batch_size: int = RECORD) -> Outbox:
@@ -150,7 +163,9 @@ def test_after_a_hole_in_the_numbers_the_rest_is_numbered_anew() -> None:
     # The younger one is in flight: first its answer.
     assert box.due(0.0, True) == float("inf")
     box.back(younger, refused=True)
-    again, next_one = take(box), take(box)
+    again = take(box)
+    box.written(again)
+    next_one = take(box)
     assert again is younger
     assert (again.identity, again.sequence) == (Identity(7, 1), 0)
     assert (next_one.identity, next_one.sequence) == (Identity(7, 1), 1)
@@ -182,10 +197,11 @@ def test_a_stranger_waits_for_an_identity_and_then_counts_from_0() -> None:
     assert box.identity is None
     assert box.due(0.0, True) == float("inf")
     box.give_identity(Identity(9, 0))
-    assert [(take(box).identity, number) for number in range(3)] == [
-        (Identity(9, 0), number) for number in range(3)
-    ]
-    assert [batch.sequence for batch in box.flying] == [0, 1, 2]
+    introduction = take(box)
+    box.written(introduction)
+    batches = [introduction, take(box), take(box)]
+    assert [batch.identity for batch in batches] == [Identity(9, 0)] * 3
+    assert [batch.sequence for batch in batches] == [0, 1, 2]
 
 
 def test_when_epochs_are_used_up_another_producer_id_is_needed() -> None:
