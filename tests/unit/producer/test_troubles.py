@@ -424,3 +424,19 @@ def test_an_answer_that_leaves_a_partition_out_is_a_reason_to_ask_again() -> Non
         assert producer.metrics().retries == 1
 
     producing(check)
+
+
+def test_an_answer_that_comes_after_its_record_was_given_up_changes_nothing() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"0")
+        broker.faults.delay(PRODUCE, 5)
+        late = await producer.send("t", b"late")
+        with pytest.raises(KafkaTimeoutError):
+            await late
+        await asyncio.sleep(5)
+        assert isinstance(late.exception(), KafkaTimeoutError)
+        assert producer.metrics().buffer_used == producer.metrics().in_flight == 0
+        await producer.send_and_wait("t", b"1")
+        assert values(broker) == [b"0", b"late", b"1"]
+
+    producing(check, delivery_timeout_ms=2_000)
