@@ -138,7 +138,10 @@ class AsyncProducer:
         self, topic: str, value: Any = None, key: Any = None, **fields: Any
     ) -> RecordMetadata:
         """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
-        return await (await self.send(topic, value, key, **fields))
+        delivery = await self.send(topic, value, key, **fields)
+        if self._core is not None:
+            self._core.dispatcher.drain_if_idle()
+        return await delivery
 
     async def send_many(  # noqa: PLR0913
         self,

@@ -86,6 +86,7 @@ class Part:
         "settled",
         "size",
         "times",
+        "topic",
         "values",
     )
 
@@ -100,7 +101,9 @@ class Part:
         headers: Sequence[Sequence[Header]] | None,
         size: int,
     ) -> None:
+        # Taken away once it is settled: with it, chunk and parts are a circle, which only the collector ends.
         self.chunk = chunk
+        self.topic = chunk.topic
         self.partition = partition
         self.places = places
         self.keys = keys
@@ -140,7 +143,7 @@ class Part:
         stamped = TimestampType.CREATE_TIME if time < 0 else TimestampType.LOG_APPEND_TIME
         if time < 0:
             time = self.times if isinstance(self.times, int) else self.times[rank]
-        topic = self.chunk.topic
+        topic = self.topic
         return RecordMetadata(
             topic,
             self.partition,

@@ -88,6 +88,11 @@ class Dispatcher:
         else:
             self._draining = self._loop.call_later(self._linger, self.drain)
 
+    def drain_if_idle(self) -> None:
+        """Drain in this turn of the loop for a caller that waits, where nothing is under way to wait for."""
+        if self._draining is not None and not self._linger and self.ledger.empty:
+            self.drain()
+
     def drain(self) -> None:
         """Bring what callers have appended to the senders."""
         if self._draining is not None:
@@ -185,6 +190,8 @@ class Dispatcher:
 
     def hinted(self, response: ProduceResponse) -> None:
         """Believe new leaders that an answer names (KIP-951)."""
+        if not response.node_endpoints:
+            return
         brokers = [
             Broker(node.node_id, Endpoint(node.host, node.port), node.rack)
             for node in response.node_endpoints

@@ -26,6 +26,11 @@ class Ledger:
         """How many records are not settled."""
         return sum(chunk.left for chunk in self._open)
 
+    @property
+    def empty(self) -> bool:
+        """Whether every record that was drained is settled."""
+        return not self._open
+
     def enter(self, chunk: Chunk) -> None:
         """A chunk was cut: from now on its parts are settled one by one."""
         self._open[chunk] = None
@@ -90,6 +95,7 @@ class Ledger:
         self._release(part.size)
         if chunk.watched:
             chunk.call_watchers(part)
+        del part.chunk
         if not chunk.left:
             del self._open[chunk]
             for chunks, waiter in self._waiting:

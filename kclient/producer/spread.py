@@ -40,6 +40,8 @@ class Spread:
 
     def cut(self, chunk: Chunk, view: PartitionView) -> list[tuple[Part, KafkaError | None]]:
         """The parts of a chunk, each with the reason if it has no place to go."""
+        if len(chunk.flat) == WIDTH:
+            return [self._alone(chunk, view)]
         columns = columns_of(chunk)
         total = len(columns.keys)
         numbers, errors = self._numbers(chunk.topic, columns, view)
@@ -49,6 +51,18 @@ class Spread:
             parts = (_by_hand if total < _FEW else _by_index)(chunk, numbers, columns)
         chunk.cut(parts, total)
         return [(part, errors.get(part.partition)) for part in parts]
+
+    def _alone(self, chunk: Chunk, view: PartitionView) -> tuple[Part, KafkaError | None]:
+        """The same for a chunk of one record, whose sender most likely waits for it."""
+        key, value, time, headers, given = chunk.flat
+        failure: KafkaError | None = None
+        try:
+            number = self._one(chunk.topic, (key, value), given, chunk.size, view)
+        except Exception as error:  # noqa: BLE001 - a user's code, as in `_one_by_one`
+            number, failure = -1, _explained(error, chunk.topic)
+        part = Part(chunk, number, (0,), (key,), (value,), time, (headers,) if headers else None, chunk.size)
+        chunk.cut([part], 1)
+        return part, failure
 
     def _numbers(
         self, topic: str, columns: Columns, view: PartitionView
