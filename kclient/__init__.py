@@ -1,7 +1,8 @@
 """kclient: a Kafka client SDK in pure Python.
 
 The names below are imported when they are first used, so that `import kclient` costs next to nothing. What
-the admin verbs take and give is in `kclient.admin`, every exception in `kclient.errors`.
+the admin verbs take and give is in `kclient.admin`, what a consumer takes and gives in `kclient.consumer`,
+every exception in `kclient.errors`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import importlib
 
 TYPE_CHECKING = False  # as type checkers understand it too; `typing` would be most of the cost of this import
 if TYPE_CHECKING:
-    from kclient import admin, errors, producer
+    from kclient import admin, consumer, errors, producer
     from kclient.admin import Admin, AsyncAdmin
+    from kclient.consumer import AsyncConsumer, Consumer
     from kclient.errors import KafkaError
     from kclient.producer import AsyncProducer, Producer
     from kclient.types import (
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "AsyncAdmin",
+    "AsyncConsumer",
     "AsyncProducer",
+    "Consumer",
     "Header",
     "KafkaError",
     "OffsetAndMetadata",
@@ -38,6 +42,7 @@ __all__ = [
     "TimestampType",
     "TopicPartition",
     "admin",
+    "consumer",
     "errors",
     "producer",
 ]
@@ -45,7 +50,9 @@ __all__ = [
 _HOMES = {
     "Admin": "kclient.admin",
     "AsyncAdmin": "kclient.admin",
+    "AsyncConsumer": "kclient.consumer",
     "AsyncProducer": "kclient.producer",
+    "Consumer": "kclient.consumer",
     "Header": "kclient.types",
     "KafkaError": "kclient.errors",
     "OffsetAndMetadata": "kclient.types",
@@ -56,7 +63,7 @@ _HOMES = {
     "TimestampType": "kclient.types",
     "TopicPartition": "kclient.types",
 }
-_MODULES = ("admin", "errors", "producer")
+_MODULES = ("admin", "consumer", "errors", "producer")
 
 
 if not TYPE_CHECKING:  # a checker that saw it would take every misspelt name for one of these

@@ -15,11 +15,17 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager
 from typing import Any, Generic, Self, TypeVar
 
 from kclient.errors import ClientClosedError
 
 T = TypeVar("T")
+
+
+def shared_lock() -> AbstractContextManager[Any]:
+    """A lock for what a client's loop thread and the application's thread both change."""
+    return threading.RLock()
 
 
 class LoopThread:
@@ -74,6 +80,12 @@ class LoopThread:
         except BaseException:
             self._call_off(call)
             raise
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop; for callers that must not block, because they are on a loop too."""
+        call = _Call(work)
+        self._let_in(call)
+        return call.result
 
     def stop(self) -> None:
         """End the loop and wait for the thread. Does nothing in a forked child, whose thread never was."""

@@ -168,3 +168,43 @@ class BufferFullError(KafkaError):
     """The producer's buffer has no room for another record; it has when some of those in it are delivered."""
 
     retriable = True
+
+
+class WakeupError(KafkaError):
+    """`wakeup()` was called, so a waiting call ended early; no record was lost, the next call goes on."""
+
+
+class IllegalStateError(KafkaError):
+    """A call that the state of the client does not permit: to seek in a partition that is not assigned."""
+
+
+class PositionError(KafkaError):
+    """Reading a partition cannot go on by itself from `offset`; where it goes on is for `seek` to say."""
+
+    def __init__(self, message: str, topic: str, partition: int, offset: int) -> None:
+        super().__init__(f"{message} (topic {topic}, partition {partition}, offset {offset})")
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+class NoOffsetError(PositionError):
+    """Nothing is committed for a partition, and `auto_offset_reset` is "none"; the offset is -1."""
+
+
+class LogTruncationError(PositionError):
+    """Records that were read are no longer in the partition, and `auto_offset_reset` is "none".
+
+    `offset` is where the consumer was, `divergent_offset` where the partition ended when they were lost.
+    """
+
+    divergent_offset: int = -1
+
+
+class PoisonRecordError(PositionError):
+    """A deserializer failed; the cause is its exception, `record` the record with the bytes as they came.
+
+    The position stays at the record: the next call meets it again, `seek(partition, offset + 1)` skips it.
+    """
+
+    record: Any = None

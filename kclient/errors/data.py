@@ -12,6 +12,10 @@ class UnknownServerError(BrokerError, code=-1, name="UNKNOWN_SERVER_ERROR"):
 class OffsetOutOfRangeError(BrokerError, code=1):
     """The partition does not have this offset: it was deleted, or is yet to be written."""
 
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
 
 class InvalidFetchSizeError(BrokerError, code=4):
     """The fetch asks for a number of bytes that makes no sense."""

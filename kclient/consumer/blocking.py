@@ -1,0 +1,277 @@
+"""The blocking consumer: the same engine on a loop thread of its own.
+
+Records never cross over: the caller's thread takes them from the buffer itself, and decodes them. Only
+control calls cross.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import warnings
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from kclient.consumer.bells import ThreadBell
+from kclient.consumer.bridge import CarriedListener, Errands
+from kclient.consumer.client import CLOSE_TIMEOUT_MS
+from kclient.consumer.config import ConsumerConfig
+from kclient.consumer.controls import ConsumerHealth, Controls
+from kclient.consumer.cursor import EARLIEST, LATEST
+from kclient.consumer.engine import Engine
+from kclient.errors import ClientClosedError, IllegalStateError
+from kclient.runtime import LoopThread, shared_lock
+from kclient.types import OffsetAndMetadata, Record, TopicPartition
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+P = ParamSpec("P")
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+def _blocking(
+    verb: Callable[Concatenate[Engine, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Consumer[Any, Any], P], T]:
+    """The same question for callers that wait in their own thread."""
+
+    @functools.wraps(verb)
+    def call(self: Consumer[Any, Any], /, *args: P.args, **options: P.kwargs) -> T:
+        return self._call(verb(self._engine, *args, **options))
+
+    return call
+
+
+class Consumer(Controls, Generic[K, V]):
+    """Reads records from a Kafka cluster, from ordinary code.
+
+        with Consumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+            for record in consumer:
+                print(record.offset, record.value)
+
+    The options are those of `ConsumerConfig`. Records come one by one (iteration), many at a time (`poll`) or
+    as Arrow (`poll_arrow`). One thread at a time may ask for records; `wakeup` and the calls that do not wait
+    may come from others. A rebalance listener is called on the thread that asks for records.
+    """
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        self._config = config = ConsumerConfig.from_options(options)
+        self._bell = ThreadBell()
+        self._errands = Errands(self._bell.ring)
+        self._engine = Engine(config, self._bell, shared_lock())
+        self._polling = threading.Lock()
+        self._thread: LoopThread | None = None
+        if topics:
+            self.subscribe(topics)
+
+    # Life
+
+    def start(self, timeout_ms: float | None = None) -> None:
+        """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
+        if self._thread is None and not self.closed:
+            self._thread = LoopThread(f"kclient consumer {self._config.client_id}")
+        try:
+            self._call(self._engine.start(timeout_ms))
+        except BaseException:
+            if self._engine.cluster is None:
+                self._end_thread()
+            raise
+
+    def stop(self) -> None:
+        """`close`, under the name that aiokafka has for it."""
+        self.close()
+
+    def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`."""
+        if not self.closed:
+            self._engine.poller.begin()  # the application is done with what it got
+        self._close(timeout_ms)
+
+    def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        thread = self._thread
+        # In a forked child there is nothing to close: thread and connections are the parent's.
+        if thread is None or not thread.running:
+            self._engine.closed = True
+            return
+        # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
+        with contextlib.suppress(ClientClosedError):
+            closing = thread.submit(self._engine.close(timeout_ms))
+            closing.add_done_callback(lambda _: self._bell.ring())
+            while not closing.done():  # a listener that leaving calls is run here
+                self._bell.clear()
+                self._errands.run()
+                if not closing.done():
+                    self._bell.wait(0.1)
+            closing.result()
+        self._end_thread()
+
+    def _end_thread(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        # After an error nobody knows how far the application came: what it got last is not committed.
+        if error is None:
+            self.close()
+        else:
+            self._close()
+
+    def __del__(self) -> None:
+        thread = getattr(self, "_thread", None)
+        if thread is not None and thread.running and not self.closed:
+            warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
+            thread.finish(self._engine.close(CLOSE_TIMEOUT_MS))
+
+    def wakeup(self) -> None:
+        """Have the call that waits for records, or the next one, raise `WakeupError`.
+
+        May be called from another thread and from a signal handler. Nothing is lost.
+        """
+        self._engine.wakeup()
+        self._bell.ring()
+
+    # Records
+
+    def poll(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record[K, V]]]:
+        """What is there, of these partitions or of all; waits up to `timeout_ms` for the first record.
+
+        At most `max_records`, or else `max_poll_records`; without either, what came with one fetch.
+        """
+        wanted, most = self._engine.wish(partitions, max_records)
+        poller = self._engine.poller
+        return self._poll(lambda: poller.records(wanted, most), timeout_ms) or {}
+
+    def poll_arrow(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> pyarrow.RecordBatch:
+        """The same as one Arrow batch with the columns of `kclient.records.arrow.SCHEMA`.
+
+        Keys and values are bytes: deserializers are not called. No rows if nothing came in time.
+        """
+        from kclient.records.arrow import concat_batches  # noqa: PLC0415 - imports pyarrow
+
+        wanted, most = self._engine.wish(partitions, max_records)
+        poller = self._engine.poller
+        return concat_batches(self._poll(lambda: poller.arrow(wanted, most), timeout_ms) or [])
+
+    def poll_pandas(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> pandas.DataFrame:
+        """The same as a pandas frame."""
+        return self.poll_arrow(*partitions, timeout_ms=timeout_ms, max_records=max_records).to_pandas()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record[K, V]:
+        for record in self._engine.poller.in_hand:
+            return record
+        poller = self._engine.poller
+        try:
+            if not self._poll(lambda: poller.deal(None), self._config.consumer_timeout_ms):
+                raise StopIteration
+        except ClientClosedError:
+            raise StopIteration from None
+        return next(poller.in_hand)
+
+    def _poll(self, take: Callable[[], T], timeout_ms: float | None) -> T:
+        """Call `take` until it has something, or the time is up."""
+        if not self._polling.acquire(blocking=False):
+            raise IllegalStateError("another thread waits for records: a consumer serves one at a time")
+        try:
+            return self._poll_alone(take, timeout_ms)
+        finally:
+            self._polling.release()
+
+    def _poll_alone(self, take: Callable[[], T], timeout_ms: float | None) -> T:
+        engine, bell = self._engine, self._bell
+        engine.opened()
+        assert engine.loop is not None
+        now = engine.loop.time
+        began = now()
+        engine.begin_poll(began)
+        while True:
+            bell.clear()
+            self._errands.run()
+            taken = take()
+            if taken:
+                return taken
+            engine.check_complaints()
+            left = None if timeout_ms is None else began + timeout_ms / 1000 - now()
+            if left is not None and left <= 0:
+                return taken
+            with engine.subscription.waits():
+                bell.wait(left)
+
+    # Everything that asks the cluster
+
+    position = _blocking(Engine.position)
+    offsets_for_times = _blocking(Engine.offsets_for_times)
+    beginning_offsets = _blocking(Engine.beginning_offsets)
+    end_offsets = _blocking(Engine.end_offsets)
+    topics = _blocking(Engine.topics)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go to the first record of these partitions, or of all that are assigned."""
+        self._call(self._engine.seek_to(partitions, EARLIEST))
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go behind the last record of these partitions, or of all that are assigned."""
+        self._call(self._engine.seek_to(partitions, LATEST))
+
+    def seek_to_timestamp(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        """Go to the first record that is as late as a time; behind the last one where none is."""
+        self._call(self._engine.seek_to(partitions, timestamp_ms))
+
+    def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """Go where the group committed; where it has not, nothing moves and the answer has None."""
+        return self._call(self._engine.seek_to_committed(partitions))
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commit these offsets, or all that was handed out; tried again until it works or time is up."""
+        self._call(self._engine.commit(offsets, timeout_ms))
+
+    def committed(
+        self, partition: TopicPartition, timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None:
+        """What the group has committed for a partition, None for nothing."""
+        key = TopicPartition(*partition)
+        return self._call(self._engine.committed([key], timeout_ms))[key]
+
+    def health(self) -> ConsumerHealth:
+        """How the consumer is; never waits for the network."""
+        if self._thread is None or not self._thread.running:
+            return super().health()
+        return self._call(self._health())
+
+    async def _health(self) -> ConsumerHealth:
+        return super().health()
+
+    def _carried(self, listener: object | None) -> object | None:
+        return None if listener is None else CarriedListener(listener, self._errands.carry)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._thread is None:
+            work.close()
+            self._engine.opened()
+            raise AssertionError("an engine without a thread is not open")
+        return self._thread.call(work)

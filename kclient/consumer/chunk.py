@@ -1,0 +1,183 @@
+"""What one fetch brought of one partition, on its way to the application: batches, decoded when wanted.
+
+Hot, per batch. `answers` makes chunks, `buffer` keeps them in order, `poller` takes from them; only the
+application's side decodes. A batch is decoded once and handed out in slices; asked for records after Arrow,
+or the other way round, what is left of it is decoded again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kclient.errors import KafkaError, PositionError, ProtocolError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kclient.consumer.buffer import Frame
+    from kclient.consumer.cursor import Cursor
+    from kclient.consumer.decode import Decoder
+    from kclient.records.batch import RecordBatch
+    from kclient.types import Record
+
+    Records = list[Record[Any, Any]]
+
+
+class Mark(NamedTuple):
+    """See `Chunk.mark`."""
+
+    batches: deque[RecordBatch]
+    rest: Records | None
+    at: int
+    position: int
+    next_offset: int
+    failure: KafkaError | None
+
+
+class Chunk:
+    """Batches of one partition from `position` to `next_offset`; behind them perhaps a `failure`."""
+
+    __slots__ = (
+        "_at",
+        "_batches",
+        "_last",
+        "_rest",
+        "_table",
+        "cursor",
+        "epoch",
+        "failure",
+        "frame",
+        "next_offset",
+        "position",
+        "resets",
+    )
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        frame: Frame,
+        batches: Iterable[RecordBatch],
+        position: int,
+        next_offset: int,
+    ) -> None:
+        self.cursor = cursor
+        self.frame = frame
+        self.position = position
+        self.next_offset = next_offset
+        self.epoch = cursor.epoch
+        # What the application is told when it gets here; `resets` goes on by the reset policy instead.
+        self.failure: KafkaError | None = None
+        self.resets = False
+        self._batches = deque(batches)
+        self._last: RecordBatch | None = None  # the one that was finished last
+        self._rest: Records | None = None  # of the first batch, decoded
+        self._at = 0  # what of it is handed out
+        self._table: pyarrow.RecordBatch | None = None  # the same as Arrow
+
+    def __repr__(self) -> str:
+        topic, number = self.cursor.partition
+        what = f"then {self.failure!r}" if self.failure else f"to {self.next_offset}"
+        return f"<Chunk {topic}-{number} from {self.position}, {len(self._batches)} batches, {what}>"
+
+    @property
+    def empty(self) -> bool:
+        """Whether all of its records are handed out."""
+        return not self._batches
+
+    def take(self, most: int | None, decoder: Decoder) -> Records:
+        """The next records, at most so many; none when the chunk is empty."""
+        out: Records = []
+        while self._batches and (most is None or len(out) < most):
+            rest = self._rest if self._rest is not None else self._decode(decoder)
+            start, end = self._at, len(rest)
+            if most is not None:
+                end = min(end, start + most - len(out))
+            part = rest if end - start == len(rest) else rest[start:end]
+            out = out + part if out else part
+            if end == len(rest):
+                self._finish_batch()
+            else:
+                self._at = end
+                self.position = rest[end].offset
+                self.epoch = rest[end].leader_epoch
+        return out
+
+    def take_batch(self, decoder: Decoder) -> Records:
+        """What is left of the next batch that has records."""
+        while self._batches:
+            rest = self._rest if self._rest is not None else self._decode(decoder)
+            part = rest[self._at :]
+            self._finish_batch()
+            if part:
+                return part
+        return []
+
+    def keep(self, records: Records) -> None:
+        """Take back what is left of the batch that `take_batch` gave last."""
+        if records and self._last is not None:
+            self._batches.appendleft(self._last)
+            self._rest, self._at, self._table = records, 0, None
+            self.position = records[0].offset
+
+    def mark(self) -> Mark:
+        """All that `take` changes, for `rewind`."""
+        return Mark(self._batches.copy(), self._rest, self._at, self.position, self.next_offset, self.failure)
+
+    def rewind(self, mark: Mark) -> None:
+        """As if nothing had been taken since `mark`."""
+        self._batches, self._rest, self._at, self.position, self.next_offset, self.failure = mark
+        self._table = None
+
+    def take_arrow(self, most: int | None) -> list[pyarrow.RecordBatch]:
+        """The next records as Arrow batches, at most so many in all."""
+        out: list[pyarrow.RecordBatch] = []
+        count = 0
+        while self._batches and (most is None or count < most):
+            table = self._table if self._table is not None else self._arrow()
+            if most is not None and count + table.num_rows > most:
+                out.append(table.slice(0, most - count))
+                self._table = table = table.slice(most - count)
+                self.position = table.column("offset")[0].as_py()
+                break
+            count += table.num_rows
+            if table.num_rows:
+                out.append(table)
+            self._finish_batch()
+        return out
+
+    def _decode(self, decoder: Decoder) -> Records:
+        self._table, self._at = None, 0
+        try:
+            self._rest, failure = decoder.records(self._batches[0], self.cursor.partition, self.position)
+        except ProtocolError as error:
+            self._rest, failure = [], error
+        if failure is not None:
+            self._break_off(failure)
+        return self._rest
+
+    def _arrow(self) -> pyarrow.RecordBatch:
+        from kclient.consumer.decode import arrow_from  # noqa: PLC0415 - imports pyarrow
+
+        self._rest, self._at = None, 0
+        try:
+            self._table = arrow_from(self._batches[0], self.cursor.partition, self.position)
+        except ProtocolError as error:
+            self._break_off(error)
+            self._table = arrow_from(None, self.cursor.partition, self.position)
+        return self._table
+
+    def _break_off(self, failure: KafkaError) -> None:
+        """Nothing behind the failure can be had."""
+        while len(self._batches) > 1:
+            self._batches.pop()
+        self.failure, self.resets = failure, False
+        self.next_offset = failure.offset if isinstance(failure, PositionError) else self.position
+
+    def _finish_batch(self) -> None:
+        self._last = batch = self._batches.popleft()
+        self._rest = self._table = None
+        self._at = 0
+        self.epoch = batch.leader_epoch
+        self.position = batch.next_offset if self._batches else self.next_offset

@@ -1,0 +1,275 @@
+"""The asyncio consumer: its life, and the calls that wait.
+
+What does not wait is in `controls`, what works behind it in `engine`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from kclient.consumer.bells import LoopBell
+from kclient.consumer.bridge import CarriedListener, to_loop
+from kclient.consumer.config import ConsumerConfig
+from kclient.consumer.controls import Controls
+from kclient.consumer.cursor import EARLIEST, LATEST
+from kclient.consumer.engine import Engine
+from kclient.consumer.offsets import OffsetAndTimestamp
+from kclient.errors import ClientClosedError
+from kclient.runtime import LoopThread, shared_lock
+from kclient.types import OffsetAndMetadata, Record, TopicPartition
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_MS = 5_000
+# Keeps the closing of abandoned clients alive: the loop itself holds its tasks weakly.
+_closing: set[asyncio.Task[None]] = set()
+
+
+class AsyncConsumer(Controls, Generic[K, V]):
+    """Reads records from a Kafka cluster, alone or as a member of a group.
+
+        async with AsyncConsumer("orders", bootstrap_servers="localhost:9092", group_id="g") as consumer:
+            async for record in consumer:
+                print(record.offset, record.value)
+
+    The options are those of `ConsumerConfig`. Records come one by one (`async for`, `getone`), many at a time
+    (`getmany`) or as Arrow (`getarrow`). A call that is cancelled loses nothing. One call at a time is
+    meant to wait for records; the others may be made meanwhile. A consumer belongs to the event loop on which
+    it was started; with `io_thread=True` its work is done on a thread of its own.
+    """
+
+    _thread: LoopThread | None = None
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        self._config = config = ConsumerConfig.from_options(options)
+        self._bell = LoopBell()
+        lock = shared_lock() if config.io_thread else None
+        self._engine = Engine(config, self._bell, lock)
+        if topics:
+            self.subscribe(topics)
+
+    # Life
+
+    async def start(self, timeout_ms: float | None = None) -> None:
+        """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
+        threads = self._config.io_thread
+        self._bell.bind(asyncio.get_running_loop(), threads=threads)
+        if threads and self._thread is None and not self.closed:
+            self._thread = LoopThread(f"kclient consumer {self._config.client_id}")
+        try:
+            await self._run(self._engine.start(timeout_ms))
+        except BaseException:
+            await self._end_thread()
+            raise
+
+    async def stop(self) -> None:
+        """`close`, under the name that aiokafka has for it."""
+        await self.close()
+
+    async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`."""
+        if not self.closed:
+            self._engine.poller.begin()  # the application is done with what it got
+        await self._close(timeout_ms)
+
+    async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        try:
+            await self._run(self._engine.close(timeout_ms))
+        finally:
+            await self._end_thread()
+
+    async def _end_thread(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await asyncio.get_running_loop().run_in_executor(None, thread.stop)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
+        # After an error nobody knows how far the application came: what it got last is not committed.
+        await (self.close() if error is None else self._close())
+
+    def __del__(self) -> None:
+        engine = getattr(self, "_engine", None)
+        if engine is None or engine.cluster is None or engine.loop is None:
+            return
+        warnings.warn(
+            f"{self!r} was never closed: use `async with` or await close()", ResourceWarning, 2, self
+        )
+        if self._thread is not None:
+            self._thread.finish(engine.close(CLOSE_TIMEOUT_MS))
+        elif not engine.loop.is_closed():
+            engine.loop.call_soon_threadsafe(_close_soon, engine)
+
+    def wakeup(self) -> None:
+        """Have the call that waits for records, or the next one, raise `WakeupError`.
+
+        May be called from another thread and from a signal handler. Nothing is lost.
+        """
+        self._engine.wakeup()
+        self._bell.ring_from_outside()
+
+    # Records
+
+    async def getone(self, *partitions: TopicPartition) -> Record[K, V]:
+        """The next record, of these partitions or of all; waits for it."""
+        poller = self._engine.poller
+        if not partitions or poller.deals_from(frozenset(partitions)):
+            for record in poller.in_hand:
+                return record
+        wanted, _ = self._engine.wish(partitions, None)
+        await self._poll(lambda: poller.deal(wanted), None)
+        return next(poller.in_hand)
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record[K, V]]]:
+        """What is there, of these partitions or of all; waits up to `timeout_ms` for the first record.
+
+        At most `max_records`, or else `max_poll_records`; without either, what came with one fetch.
+        """
+        wanted, most = self._engine.wish(partitions, max_records)
+        poller = self._engine.poller
+        return await self._poll(lambda: poller.records(wanted, most), timeout_ms) or {}
+
+    async def getarrow(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> pyarrow.RecordBatch:
+        """The same as one Arrow batch with the columns of `kclient.records.arrow.SCHEMA`.
+
+        Keys and values are bytes: deserializers are not called. No rows if nothing came in time.
+        """
+        from kclient.records.arrow import concat_batches  # noqa: PLC0415 - imports pyarrow
+
+        wanted, most = self._engine.wish(partitions, max_records)
+        poller = self._engine.poller
+        return concat_batches(await self._poll(lambda: poller.arrow(wanted, most), timeout_ms) or [])
+
+    async def getpandas(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> pandas.DataFrame:
+        """The same as a pandas frame."""
+        batch = await self.getarrow(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+        return batch.to_pandas()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record[K, V]:
+        for record in self._engine.poller.in_hand:
+            return record
+        poller = self._engine.poller
+        try:
+            if not await self._poll(lambda: poller.deal(None), self._config.consumer_timeout_ms):
+                raise StopAsyncIteration
+        except ClientClosedError:
+            raise StopAsyncIteration from None
+        return next(poller.in_hand)
+
+    async def _poll(self, take: Callable[[], T], timeout_ms: float | None) -> T:
+        """Call `take` until it has something, or the time is up; while anything is taken, nothing waits."""
+        engine, bell = self._engine, self._bell
+        now = asyncio.get_running_loop().time
+        began = now()
+        engine.begin_poll(began)
+        while True:
+            bell.clear()
+            taken = take()
+            if taken:
+                return taken
+            engine.check_complaints()
+            left = None if timeout_ms is None else began + timeout_ms / 1000 - now()
+            if left is not None and left <= 0:
+                await asyncio.sleep(0)  # else a caller that never waits would keep the client from working
+                return take()
+            with engine.subscription.waits():
+                await bell.wait(left)
+
+    def _carried(self, listener: object | None) -> object | None:
+        if listener is None or not self._config.io_thread:
+            return listener
+        return CarriedListener(listener, to_loop(self._bell.loop))
+
+    # Positions
+
+    async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
+        """The offset of the next record; waits until it is known."""
+        return await self._run(self._engine.position(TopicPartition(*partition), timeout_ms))
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go to the first record of these partitions, or of all that are assigned."""
+        await self._run(self._engine.seek_to(partitions, EARLIEST))
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go behind the last record of these partitions, or of all that are assigned."""
+        await self._run(self._engine.seek_to(partitions, LATEST))
+
+    async def seek_to_timestamp(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        """Go to the first record that is as late as a time; behind the last one where none is."""
+        await self._run(self._engine.seek_to(partitions, timestamp_ms))
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """Go where the group committed; where it has not, nothing moves and the answer has None."""
+        return await self._run(self._engine.seek_to_committed(partitions))
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition that is as late as its timestamp (ms), None without one."""
+        return await self._run(self._engine.offsets_for_times(timestamps, timeout_ms))
+
+    async def beginning_offsets(
+        self, partitions: list[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return await self._run(self._engine.beginning_offsets(partitions, timeout_ms))
+
+    async def end_offsets(
+        self, partitions: list[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Where the next record of each partition goes; with read_committed, the end of what is decided."""
+        return await self._run(self._engine.end_offsets(partitions, timeout_ms))
+
+    async def topics(self) -> set[str]:
+        """The topics of the cluster."""
+        return await self._run(self._engine.topics())
+
+    # The group's offsets
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commit these offsets, or all that was handed out; tried again until it works or time is up."""
+        await self._run(self._engine.commit(offsets, timeout_ms))
+
+    async def committed(
+        self, partition: TopicPartition, timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None:
+        """What the group has committed for a partition, None for nothing."""
+        key = TopicPartition(*partition)
+        return (await self._run(self._engine.committed([key], timeout_ms)))[key]
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it where the engine is."""
+        if self._thread is None:
+            return await work
+        return await asyncio.wrap_future(self._thread.submit(work))
+
+
+def _close_soon(engine: Engine) -> None:
+    task = asyncio.get_running_loop().create_task(engine.close(CLOSE_TIMEOUT_MS))
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)

@@ -1,0 +1,359 @@
+"""A consumer without its face: everything that `AsyncConsumer` and `Consumer` have in common.
+
+What can be told before there is a connection (a subscription, an assignment) is kept from the beginning; the
+rest is made by `start`, on the event loop that the engine then works on. Coroutines run on that loop. The
+other methods may be called from the application's thread: they change the subscription under its lock and
+leave the rest to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from kclient.clock import Clock, Deadline, SystemClock
+from kclient.cluster.client import Cluster
+from kclient.cluster.metadata import Metadata
+from kclient.cluster.operations import run
+from kclient.consumer.bells import Bell
+from kclient.consumer.buffer import FetchBuffer
+from kclient.consumer.config import ConsumerConfig
+from kclient.consumer.cursor import EARLIEST, LATEST
+from kclient.consumer.decode import Decoder
+from kclient.consumer.metrics import Counters
+from kclient.consumer.offsets import ListOffsets, OffsetAndTimestamp
+from kclient.consumer.poller import Poller, Wanted
+from kclient.consumer.reader import Reader
+from kclient.consumer.seam import Group, OffsetStore
+from kclient.consumer.subscription import Subscription
+from kclient.errors import ClientClosedError, ConfigurationError, IllegalStateError, KafkaError, WakeupError
+from kclient.types import OffsetAndMetadata, TopicPartition
+
+
+class Engine:
+    """Reads, on one event loop."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        bell: Bell,
+        lock: AbstractContextManager[Any] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = config
+        self.bell = bell
+        self.clock = clock or SystemClock()
+        self.counters = Counters()
+        self.subscription = Subscription(
+            exclude_internal_topics=config.exclude_internal_topics,
+            lock=lock,
+            on_change=self.changed,
+            on_wake=bell.ring,
+        )
+        self.buffer = FetchBuffer(
+            config.prefetch_max_bytes, self.subscription.lock, bell.ring, self._room_appeared
+        )
+        self.decoder = Decoder(config.key_deserializer, config.value_deserializer, config.on_poison)
+        self.poller = Poller(self.subscription, self.buffer, self.decoder, self.counters)
+        self.cluster: Cluster | None = None
+        self.reader: Reader | None = None
+        self.group: Group | None = None
+        self.store: OffsetStore | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.closed = False
+        self.woken = False
+        self.last_poll: float | None = None
+        self._threads = lock is not None
+        self._listener: object | None = None
+
+    # Life
+
+    async def start(self, deadline_ms: float | None = None) -> None:
+        """Find the cluster and begin to work; a start that fails leaves nothing behind."""
+        if self.closed:
+            raise ClientClosedError("this consumer was closed")
+        if self.cluster is not None:
+            raise IllegalStateError("this consumer was started already")
+        self.loop = asyncio.get_running_loop()
+        self.cluster = cluster = Cluster(self.config)
+        try:
+            await cluster.start(cluster.deadline(deadline_ms))
+        except BaseException:
+            self.cluster = None
+            await cluster.close()
+            raise
+        self.reader = Reader(cluster, self.config, self.subscription, self.buffer, self.clock, self.counters)
+        cluster.metadata.listen(self._metadata_changed)
+        self._subscription_changed()
+        self.reader.start()
+
+    async def close(self, timeout_ms: float) -> None:
+        """Leave the group and close all connections, by the deadline."""
+        if self.closed:
+            return
+        self.closed = True
+        self.bell.ring()
+        cluster, reader, loop = self.cluster, self.reader, self.loop
+        self.cluster = None
+        if cluster is None or loop is None:
+            return
+        deadline = Deadline.after(loop, timeout_ms / 1000)
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                try:
+                    if self.group is not None:
+                        await self.group.close(deadline)
+                finally:
+                    if reader is not None:
+                        await reader.close()
+                    await cluster.close()
+        except TimeoutError:
+            # What is left was told to close; nobody needs to wait until it has.
+            return
+        finally:
+            self.buffer.clear()
+
+    def opened(self) -> Cluster:
+        """The cluster, once there is one."""
+        if self.closed:
+            raise ClientClosedError("this consumer was closed")
+        if self.cluster is None:
+            raise IllegalStateError("this consumer was not started: use a with block, or call start()")
+        return self.cluster
+
+    # For the application's calls that wait for records
+
+    def wish(
+        self, partitions: Iterable[TopicPartition], max_records: int | None
+    ) -> tuple[Wanted, int | None]:
+        """What a call for records asks for: which partitions, None for all, and at most how many records."""
+        wanted = frozenset(TopicPartition(*partition) for partition in partitions) or None
+        if max_records is None:
+            return wanted, self.config.max_poll_records
+        if max_records < 1:
+            raise ConfigurationError(f"max_records={max_records} must be at least 1")
+        return wanted, max_records
+
+    def begin_poll(self, now: float) -> None:
+        """The application asks for records."""
+        self.opened()
+        self.last_poll = now
+        if self.group is not None:
+            self.group.polled()
+        self.check()
+        self.poller.begin()
+
+    def check(self) -> None:
+        """Raise what the application has to know at once."""
+        if self.closed:
+            raise ClientClosedError("this consumer was closed")
+        if self.woken:
+            self.woken = False
+            raise WakeupError("wakeup() was called")
+        error = None if self.group is None else self.group.take_error()
+        if error is not None:
+            raise error
+
+    def check_complaints(self) -> None:
+        """Raise what keeps records from coming, where there are none; each complaint once."""
+        self.check()
+        reader = self.reader
+        if reader is not None and reader.complaints:
+            raise reader.complaints.popitem()[1]
+        self.buffer.starve()
+
+    def wakeup(self) -> None:
+        """End the application's waiting; the bell is rung by the caller, who knows from where he calls."""
+        self.woken = True
+
+    # Changes
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Have something done on the loop."""
+        if self.loop is None or self.loop.is_closed():
+            return
+        if self._threads:
+            self.loop.call_soon_threadsafe(callback)
+        else:
+            callback()
+
+    def changed(self) -> None:
+        """Cursors have changed: the workers have to look at them."""
+        if self.reader is not None:
+            self.post(self.reader.changed)
+
+    def subscription_changed(self, listener: object | None) -> None:
+        """Topics, or a pattern, are subscribed to, or no more."""
+        self._listener = listener
+        if self.reader is not None:
+            self.post(self._subscription_changed)
+
+    def _subscription_changed(self) -> None:
+        assert self.cluster is not None
+        subscription = self.subscription
+        self.cluster.metadata.follow_all(subscription.pattern is not None)
+        subscription.match(self.cluster.metadata.snapshot)
+        if self.group is not None:
+            self.group.listen(self._listener)
+            self.group.subscription_changed()
+        else:
+            self._assign_all(self.cluster.metadata.snapshot)
+        if self.reader is not None:
+            self.reader.changed()
+
+    def _metadata_changed(self, snapshot: Metadata) -> None:
+        changed = self.subscription.match(snapshot)
+        if self.group is None:
+            self._assign_all(snapshot)
+        elif changed:
+            self.group.subscription_changed()
+
+    def _assign_all(self, snapshot: Metadata) -> None:
+        """Without a group, a subscription is to all partitions of its topics, also to those to come."""
+        subscription = self.subscription
+        if not subscription.subscribing:
+            return
+        wanted = {
+            TopicPartition(name, number)
+            for name in subscription.topics
+            if name in snapshot.topics
+            for number in snapshot.topics[name].partitions
+        }
+        assigned = subscription.assigned()
+        gone = {partition for partition in assigned - wanted if partition.topic not in subscription.topics}
+        if gone:
+            subscription.revoke(gone)
+        if wanted - assigned:
+            subscription.assign(sorted(wanted - assigned))
+
+    def _room_appeared(self) -> None:
+        if self.reader is not None:
+            self.post(self.reader.wake_fetchers)
+
+    # Questions
+
+    async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
+        """The next offset that the application gets; waits until it is known."""
+        return (await self.positions([partition], timeout_ms))[partition]
+
+    async def positions(
+        self, partitions: Collection[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The same of many."""
+        cluster, reader = self.opened(), self.reader
+        assert reader is not None
+        deadline = cluster.deadline(timeout_ms)
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                while True:
+                    found = {each: self.subscription.cursor(each).position for each in partitions}
+                    known = {each: position for each, position in found.items() if position is not None}
+                    if len(known) == len(found):
+                        return known
+                    self.check_complaints()
+                    await reader.progress()
+        except TimeoutError:
+            raise deadline.expired("finding positions") from reader.last_error
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition that is as late as its timestamp; None where there is none."""
+        found = await self._list_offsets(timestamps, timeout_ms)
+        return {partition: offset if offset.offset >= 0 else None for partition, offset in found.items()}
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition that can be read."""
+        found = await self._list_offsets(dict.fromkeys(partitions, EARLIEST), timeout_ms)
+        return {partition: offset.offset for partition, offset in found.items()}
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset that the next record of each partition will have; of those visible to this consumer."""
+        found = await self._list_offsets(dict.fromkeys(partitions, LATEST), timeout_ms)
+        return {partition: offset.offset for partition, offset in found.items()}
+
+    async def _list_offsets(
+        self, targets: Mapping[TopicPartition, int], timeout_ms: float | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        cluster = self.opened()
+        committed_only = self.config.isolation_level == "read_committed"
+        operation = ListOffsets(targets, committed_only, {})
+        outcomes = await run(cluster, operation, list(targets), cluster.deadline(timeout_ms))
+        found: dict[TopicPartition, OffsetAndTimestamp] = {}
+        for partition, outcome in outcomes.items():
+            if isinstance(outcome, KafkaError):
+                raise outcome
+            found[partition] = outcome
+        return found
+
+    async def topics(self, timeout_ms: float | None = None) -> set[str]:
+        """The topics of the cluster that this client may see."""
+        cluster = self.opened()
+        wanted_all = self.subscription.pattern is not None
+        cluster.metadata.follow_all()
+        try:
+            snapshot = await cluster.metadata.refreshed(cluster.deadline(timeout_ms))
+        finally:
+            if not wanted_all:
+                cluster.metadata.follow_all(False)
+        return {
+            topic.name
+            for topic in snapshot.topics.values()
+            if not (topic.internal and self.config.exclude_internal_topics)
+        }
+
+    async def seek_to(
+        self, partitions: Collection[TopicPartition], target: int, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Go to the beginning, the end or a timestamp; waits until the position is known."""
+        self.opened()
+        chosen = list(partitions) or sorted(self.subscription.assigned())
+        self.subscription.reset(chosen, target)
+        return await self.positions(chosen, timeout_ms)
+
+    async def seek_to_committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | None]:
+        """Go where the group committed; where it has not, nothing moves and the answer is None."""
+        chosen = list(partitions) or sorted(self.subscription.assigned())
+        committed = await self.committed(chosen, timeout_ms)
+        for partition, offset in committed.items():
+            if offset is not None:
+                epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
+                self.subscription.seek(partition, offset.offset, epoch)
+        return {
+            partition: None if offset is None else offset.offset for partition, offset in committed.items()
+        }
+
+    # The group's offsets
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        cluster = self.opened()
+        chosen = None
+        if offsets is not None:
+            chosen = {
+                TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+                for partition, offset in offsets.items()
+            }
+        await self.offset_store().commit(cluster.deadline(timeout_ms), chosen)
+
+    async def committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        cluster = self.opened()
+        return await self.offset_store().committed(partitions, cluster.deadline(timeout_ms))
+
+    def offset_store(self) -> OffsetStore:
+        if self.store is None:
+            raise IllegalStateError("offsets are committed for a group: give the consumer a group_id")
+        return self.store

@@ -1,0 +1,226 @@
+"""The inbox of one broker: asks it for the records of all cursors that are to be read there.
+
+One request is under way while the application works on what the one before brought; a new one leaves as soon
+as there is room for its answer. It has a connection of its own, because a fetch keeps one waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kclient.clock import Deadline
+from kclient.cluster.metadata import Broker, Metadata
+from kclient.config import Endpoint
+from kclient.consumer.answers import Data, Todo, Verdict, judge
+from kclient.consumer.buffer import Frame
+from kclient.consumer.cursor import Cursor, Event, State
+from kclient.consumer.session import FIRST_BY_ID, FetchSession, Key, Wanted
+from kclient.consumer.worker import FOREVER, Worker
+from kclient.errors import (
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
+    KafkaError,
+    error_for,
+)
+from kclient.types import TopicPartition
+from kclient.wire.messages.fetch import FetchRequest, FetchResponse
+from kclient.wire.schema import NO_UUID
+
+if TYPE_CHECKING:
+    from kclient.consumer.chunk import Chunk
+    from kclient.consumer.reader import Reader
+
+LANE = "fetch"
+_READ_COMMITTED = 1
+_SESSION_ERRORS = (FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError)
+
+
+class Fetcher(Worker):
+    """Fetches from one broker."""
+
+    def __init__(self, reader: Reader, node_id: int) -> None:
+        self.node_id = node_id
+        self._session = FetchSession()
+        super().__init__(reader, f"fetching from broker {node_id}")
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self._end_session()
+
+    async def _step(self) -> float:
+        reader, config = self._reader, self._reader.config
+        cursors, wait = self._usable()
+        if not cursors:
+            return wait
+        room = self._reserve(cursors)
+        if not room:
+            return FOREVER
+        asked: dict[Key, Cursor] = {}
+        started = self._loop.time()
+        try:
+            deadline = Deadline.after(
+                self._loop, (config.request_timeout_ms + config.fetch_max_wait_ms) / 1000
+            )
+            connection = await reader.cluster.connection(self.node_id, deadline, lane=LANE)
+            cursors, _ = self._usable()  # opening a connection takes time, in which things change
+            if not cursors:
+                return 0
+            snapshot = reader.cluster.metadata.snapshot
+            by_id = all(_topic_id(snapshot, cursor.partition) for cursor in cursors)
+            version = connection.version_for(FetchRequest, None if by_id else FIRST_BY_ID - 1)
+            asked = _keyed(cursors, snapshot, version)
+            request = self._request(asked, version, room)
+            for cursor in asked.values():
+                cursor.asked = True
+            response = await connection.call(request, deadline, version=version)
+            self._read(response, asked)
+        except KafkaError:
+            self._session.lost()
+            for cursor in cursors:
+                cursor.replica = None
+            raise
+        finally:
+            for cursor in asked.values():
+                cursor.asked = False
+            reader.buffer.unreserve(room)
+            if any(cursor.state is not State.FETCHING for cursor in asked.values()):
+                reader.changed()  # others had to wait for this answer
+        reader.metrics.fetched(self._loop.time() - started)
+        return 0
+
+    def _usable(self) -> tuple[list[Cursor], float]:
+        """The cursors to ask this broker about now, and after how long there may be others."""
+        now = self._loop.time()
+        snapshot = self._reader.cluster.metadata.snapshot
+        usable: list[Cursor] = []
+        wait = FOREVER
+        for cursor in self._reader.subscription.in_state(State.FETCHING):
+            if cursor.paused or cursor.asked or self._reader.source(cursor, snapshot, now) != self.node_id:
+                continue
+            if cursor.not_before > now:
+                wait = min(wait, cursor.not_before - now)
+            else:
+                usable.append(cursor)
+        return usable, wait
+
+    def _reserve(self, cursors: list[Cursor]) -> int:
+        """Room for the answer, of which a waiting application gets a little in any case."""
+        config, buffer = self._reader.config, self._reader.buffer
+        each = config.max_partition_fetch_bytes
+        room = buffer.reserve(min(config.fetch_max_bytes, sum(max(each, c.max_bytes) for c in cursors)))
+        if not room and buffer.starved:
+            buffer.reserved += each
+            return each
+        return room
+
+    def _request(self, asked: dict[Key, Cursor], version: int, room: int) -> FetchRequest:
+        config = self._reader.config
+        request = FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=room,
+            isolation_level=_READ_COMMITTED if self._reader.policy.committed_only else 0,
+            topics=[],
+            rack_id=config.client_rack or "",
+        )
+        most = config.max_partition_fetch_bytes
+        wanted = {
+            key: Wanted(cursor.fetch_offset, cursor.leader_epoch, max(most, cursor.max_bytes))
+            for key, cursor in asked.items()
+        }
+        self._session.fill(request, wanted, version)
+        return request
+
+    def _read(self, response: FetchResponse, asked: dict[Key, Cursor]) -> None:
+        error = error_for(response.error_code, about=self.name)
+        if isinstance(error, _SESSION_ERRORS):
+            self._session.lost(forgotten=True)
+            return
+        if error is not None:
+            raise error
+        self._session.answered(response)
+        frame = Frame(0)
+        chunks: list[Chunk] = []
+        now = int(self._reader.clock.wall() * 1000)
+        for topic in response.responses:
+            name: str | UUID = topic.topic_id if topic.topic_id != NO_UUID else topic.topic
+            for data in topic.partitions:
+                cursor = asked.get(Key(name, data.partition_index))
+                # Only the cursor that asked wants it, and only if it did not turn elsewhere meanwhile.
+                if cursor is None or cursor.state is not State.FETCHING:
+                    continue
+                cursor.last_fetch = now
+                frame.size += len(data.records or b"")
+                self._act(cursor, data, judge(cursor, data, frame, self._reader.policy), chunks, response)
+        self._reader.metrics.received(frame.size)
+        self._reader.buffer.put(chunks)
+
+    def _act(
+        self, cursor: Cursor, data: Data, verdict: Verdict, chunks: list[Chunk], response: FetchResponse
+    ) -> None:
+        reader, now = self._reader, self._loop.time()
+        if verdict.chunk is not None:
+            chunks.append(verdict.chunk)
+        match verdict.todo:
+            case Todo.NOTHING | Todo.HAND_OVER:
+                cursor.backoff = None
+            case Todo.BREAK_OFF:
+                cursor.happens(Event.FAILED)
+            case Todo.TURN_TO:
+                cursor.replica = verdict.replica
+                cursor.replica_until = now + reader.config.metadata_max_age_ms / 1000
+                reader.changed()
+            case Todo.ASK_ABOUT:
+                cursor.replica = None
+                if not self._take_hint(cursor.partition, data, response):
+                    reader.cluster.metadata.ask()
+                    reader.delay(cursor)
+            case Todo.WAIT:
+                reader.delay(cursor)
+            case Todo.REPORT:
+                reader.delay(cursor)
+                assert verdict.error is not None
+                reader.report(verdict.error, f"{cursor.partition.topic}-{cursor.partition.partition}")
+
+    def _take_hint(self, partition: TopicPartition, data: Data, response: FetchResponse) -> bool:
+        """Believe the broker that names the new leader with its error (KIP-951)."""
+        metadata, leader = self._reader.cluster.metadata, data.current_leader
+        before = metadata.snapshot
+        if leader.leader_id < 0:
+            return False
+        brokers = [
+            Broker(node.node_id, Endpoint(node.host, node.port), node.rack)
+            for node in response.node_endpoints
+        ]
+        metadata.take_hint(partition, leader.leader_id, leader.leader_epoch, brokers)
+        return metadata.snapshot is not before
+
+    async def _end_session(self) -> None:
+        """Let the broker have its memory back; whether it hears of it does not matter."""
+        last = self._session.end()
+        if last is None:
+            return
+        deadline = Deadline.after(self._loop, 0.1)
+        try:
+            connection = await self._reader.cluster.connection(self.node_id, deadline, lane=LANE)
+            connection.send(last, deadline, lambda _: None)
+        except KafkaError:
+            return
+
+
+def _topic_id(snapshot: Metadata, partition: TopicPartition) -> UUID | None:
+    topic = snapshot.topics.get(partition.topic)
+    return None if topic is None or topic.topic_id == NO_UUID else topic.topic_id
+
+
+def _keyed(cursors: list[Cursor], snapshot: Metadata, version: int) -> dict[Key, Cursor]:
+    if version < FIRST_BY_ID:
+        return {Key(*cursor.partition): cursor for cursor in cursors}
+    found: dict[Key, Cursor] = {}
+    for cursor in cursors:
+        topic_id = _topic_id(snapshot, cursor.partition)
+        if topic_id is not None:
+            found[Key(topic_id, cursor.partition.partition)] = cursor
+    return found

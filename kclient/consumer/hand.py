@@ -1,0 +1,75 @@
+"""Records of one partition that are handed out one by one, without work per record.
+
+`getone` and iteration take from `records` with a plain list iterator, which counts for us: the position is
+computed from it when somebody asks. To stop handing out (a seek, a pause, a lost partition) the list is
+emptied, and the iterator ends by itself.
+
+With the client on a thread of its own, the application may take a record in the very moment in which the
+group takes the partition away: between counting and emptying. The count is then too low by one, so the record
+is handed out again, here or by the partition's next owner; none is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import length_hint
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kclient.consumer.chunk import Chunk
+    from kclient.types import Record, TopicPartition
+
+
+class Hand:
+    """Open until it is put back or used up."""
+
+    __slots__ = ("_after", "_chunk", "_iterator", "_records")
+
+    def __init__(self, chunk: Chunk, records: list[Record[Any, Any]], after: int) -> None:
+        self._chunk = chunk
+        self._records = records
+        self._after = after  # the position when all are handed out
+        self._iterator = iter(records)
+        chunk.cursor.hand = self
+
+    @property
+    def iterator(self) -> Iterator[Record[Any, Any]]:
+        return self._iterator
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self._chunk.cursor.partition
+
+    @property
+    def open(self) -> bool:
+        return self._chunk.cursor.hand is self
+
+    @property
+    def left(self) -> int:
+        """How many are not handed out yet."""
+        return length_hint(self._iterator)
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record, or where reading goes on after the last."""
+        left = length_hint(self._iterator)
+        return self._records[-left].offset if left else self._after
+
+    @property
+    def processed(self) -> int | None:
+        """The offset of the record handed out last: the application may still work on it. None for none."""
+        taken = len(self._records) - length_hint(self._iterator)
+        return self._records[taken - 1].offset if taken else None
+
+    def put_back(self) -> None:
+        """Give what is left back to the chunk, and let the iterator end."""
+        left = length_hint(self._iterator)
+        rest = self._records[len(self._records) - left :]
+        position = rest[0].offset if rest else self._after
+        cursor = self._chunk.cursor
+        if self.processed is not None:
+            cursor.processed = (self.processed, self._chunk.epoch)
+        cursor.hand = None
+        cursor.move(position, self._chunk.epoch)
+        self._chunk.keep(rest)
+        self._records.clear()

@@ -1,0 +1,177 @@
+"""Takes what was fetched and hands it to the application: the application's side of the buffer.
+
+Synchronous, and hot: it is called where the application waits, on the event loop or on a thread of its own,
+and never waits itself. The clients call it, and wait for more when it has nothing. A record counts as handed
+out when it is returned, so a call that is cancelled while it waits has taken nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from kclient.consumer.buffer import FetchBuffer
+from kclient.consumer.chunk import Chunk, Mark
+from kclient.consumer.cursor import Cursor
+from kclient.consumer.decode import Decoder
+from kclient.consumer.hand import Hand
+from kclient.consumer.metrics import Counters
+from kclient.consumer.subscription import Subscription
+from kclient.types import Record, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Wanted = frozenset[TopicPartition] | None
+Taken = dict[TopicPartition, list[Record[Any, Any]]]
+
+_NOTHING: Iterator[Record[Any, Any]] = iter(())
+
+
+class Poller:
+    """`wanted` limits a call to some partitions; `most` is the most records it may give."""
+
+    def __init__(
+        self, subscription: Subscription, buffer: FetchBuffer, decoder: Decoder, counters: Counters
+    ) -> None:
+        self._subscription = subscription
+        self._lock = subscription.lock
+        self._buffer = buffer
+        self._decoder = decoder
+        self._counters = counters
+        self._touched: set[Cursor] = set()
+        self._hand: Hand | None = None
+        # What is left of the batch in hand; used up, it stays an iterator that gives nothing.
+        self.in_hand: Iterator[Record[Any, Any]] = _NOTHING
+
+    def begin(self) -> None:
+        """The application asks for more: it has done with what it got before."""
+        self._counters.polls += 1
+        self._put_down()
+        if self._touched:
+            with self._lock:
+                for cursor in self._touched:
+                    cursor.settle()
+            self._touched.clear()
+
+    def records(self, wanted: Wanted, most: int | None) -> Taken:
+        """What is there, by partition; without `most`, at most one fetch's worth of each."""
+        taken: Taken = {}
+        count = 0
+        for chunk in self._ready(wanted):
+            partition = chunk.cursor.partition
+            if most is None and partition in taken:
+                continue
+            mark = chunk.mark()
+            records = chunk.take(None if most is None else most - count, self._decoder)
+            if not self._advance(chunk, mark):
+                continue
+            if records:
+                count += len(records)
+                taken[partition] = taken[partition] + records if partition in taken else records
+            if self._has_ended(chunk, taken) or (most is not None and count >= most):
+                break
+        self._counters.records += count
+        return taken
+
+    def arrow(self, wanted: Wanted, most: int | None) -> list[pyarrow.RecordBatch]:
+        """The same as Arrow batches, one or more of each partition."""
+        taken: list[pyarrow.RecordBatch] = []
+        seen: set[Cursor] = set()
+        count = 0
+        for chunk in self._ready(wanted):
+            if most is None and chunk.cursor in seen:
+                continue
+            mark = chunk.mark()
+            tables = chunk.take_arrow(None if most is None else most - count)
+            if not self._advance(chunk, mark):
+                continue
+            if tables:
+                seen.add(chunk.cursor)
+                count += sum(table.num_rows for table in tables)
+                taken += tables
+            if self._has_ended(chunk, taken) or (most is not None and count >= most):
+                break
+        self._counters.records += count
+        return taken
+
+    def deal(self, wanted: Wanted) -> bool:
+        """Take the next batch in hand, to be handed out from `in_hand` one by one; False if there is none."""
+        for chunk in self._ready(wanted):
+            records = chunk.take_batch(self._decoder)
+            if records:
+                with self._lock:
+                    if _barred(chunk.cursor):
+                        chunk.keep(records)
+                        continue
+                    self._hand = Hand(chunk, records, chunk.position)
+                self._touched.add(chunk.cursor)
+                self._counters.records += len(records)
+                self.in_hand = self._hand.iterator
+                return True
+            if self._advance(chunk, None) and self._has_ended(chunk, None):
+                break
+        return False
+
+    def deals_from(self, wanted: frozenset[TopicPartition]) -> bool:
+        """Whether the batch in hand is of one of these partitions."""
+        return self._hand is not None and self._hand.partition in wanted
+
+    def _put_down(self) -> None:
+        hand = self._hand
+        if hand is not None:
+            with self._lock:
+                if hand.open:
+                    self._counters.records -= hand.left
+                    hand.put_back()
+            self._hand = None
+            self.in_hand = _NOTHING
+
+    def _ready(self, wanted: Wanted) -> Iterator[Chunk]:
+        """The chunks that may be taken from, in order. Those that nobody wants are thrown away."""
+        for chunk in self._buffer.snapshot():
+            cursor = chunk.cursor
+            if cursor.dropped:
+                self._buffer.remove(chunk)
+            elif not _barred(cursor) and (wanted is None or cursor.partition in wanted):
+                yield chunk
+
+    def _advance(self, chunk: Chunk, mark: Mark | None) -> bool:
+        """Move the cursor behind what was taken, unless it was taken away in the meantime.
+
+        The client's thread may drop or fence the cursor while the application's decodes. Both happen under
+        the lock, so either the records were handed out before, or they are not handed out at all.
+        """
+        cursor = chunk.cursor
+        with self._lock:
+            if _barred(cursor):
+                if mark is not None:
+                    chunk.rewind(mark)
+                return False
+            cursor.move(chunk.position, chunk.epoch)
+        self._touched.add(cursor)
+        return True
+
+    def _has_ended(self, chunk: Chunk, taken: object) -> bool:
+        """Let go of a chunk that is used up; True if no more may be taken now.
+
+        A failure behind its records is raised when the application has got everything before it.
+        """
+        if not chunk.empty:
+            return False
+        if chunk.failure is None:
+            self._buffer.remove(chunk)
+            return False
+        if taken:
+            return True
+        if chunk.resets:
+            self._buffer.remove(chunk)
+            self._subscription.reset_by_policy(chunk.cursor)
+            return False
+        self._buffer.to_the_back(chunk)
+        raise copy(chunk.failure)  # a traceback belongs to one raising, and this may be met again
+
+
+def _barred(cursor: Cursor) -> bool:
+    return cursor.paused or cursor.fenced or cursor.dropped

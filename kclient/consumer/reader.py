@@ -1,0 +1,216 @@
+"""Everything that works for a consumer in the background: who is asked for what, spread over the brokers.
+
+Runs on the client's event loop. `changed` is called whenever a cursor, the subscription or the metadata has
+changed; in the loop's next turn the cursors are looked at once, and the workers that they need are woken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from kclient.clock import Clock
+from kclient.cluster.client import Cluster
+from kclient.cluster.metadata import Metadata
+from kclient.consumer.answers import Policy
+from kclient.consumer.buffer import FetchBuffer
+from kclient.consumer.config import ConsumerConfig
+from kclient.consumer.cursor import EARLIEST, LATEST, Cursor, Event, State
+from kclient.consumer.fetcher import Fetcher
+from kclient.consumer.metrics import Counters
+from kclient.consumer.positioner import Lookup, Positioner
+from kclient.consumer.seam import OffsetStore
+from kclient.consumer.subscription import Subscription
+from kclient.consumer.worker import Worker
+from kclient.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+
+class Reader:
+    """The workers of one consumer, and what they share."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what they share
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        buffer: FetchBuffer,
+        clock: Clock,
+        counters: Counters,
+    ) -> None:
+        self.cluster = cluster
+        self.config = config
+        self.subscription = subscription
+        self.buffer = buffer
+        self.clock = clock
+        self.metrics = counters
+        self.store: OffsetStore | None = None
+        self.policy = Policy(
+            check_crcs=config.check_crcs,
+            committed_only=config.isolation_level == "read_committed",
+            may_reset=config.auto_offset_reset != "none",
+        )
+        self.last_error: KafkaError | None = None
+        # What the application has to be told, by what it is about.
+        self.complaints: dict[str, KafkaError] = {}
+        self._loop = asyncio.get_running_loop()
+        self._backoff = cluster.backoff()
+        self._fetchers: dict[int, Fetcher] = {}
+        self._positioners: dict[int, Positioner] = {}
+        self._lookup: Lookup | None = None
+        self._followed: frozenset[str] = frozenset()
+        self._scheduled: asyncio.Handle | None = None
+        self._asking: asyncio.TimerHandle | None = None
+        self._pulse: asyncio.Future[None] = self._loop.create_future()
+        self._closed = False
+
+    def start(self) -> None:
+        self._lookup = Lookup(self)
+        self.cluster.metadata.listen(lambda _: self.changed())
+        self.changed()
+
+    async def close(self) -> None:
+        """End all workers."""
+        self._closed = True
+        for handle in (self._scheduled, self._asking):
+            if handle is not None:
+                handle.cancel()
+        workers: list[Worker] = [*self._fetchers.values(), *self._positioners.values()]
+        if self._lookup is not None:
+            workers.append(self._lookup)
+        await asyncio.gather(*(worker.stop() for worker in workers))
+
+    def changed(self) -> None:
+        """Look at everything again, once, in the loop's next turn."""
+        if self._scheduled is None and not self._closed:
+            self._scheduled = self._loop.call_soon(self._spread)
+
+    async def progress(self) -> None:
+        """Wait until something may have changed for the better."""
+        await asyncio.shield(self._pulse)
+
+    def wake_fetchers(self) -> None:
+        """There is room for answers again."""
+        for fetcher in self._fetchers.values():
+            fetcher.wake()
+
+    # For the workers
+
+    def source(self, cursor: Cursor, snapshot: Metadata, now: float) -> int | None:
+        """The broker to fetch from: the leader, or for a while the replica that it named (KIP-392)."""
+        replica = cursor.replica
+        if replica is not None and now < cursor.replica_until and replica in snapshot.brokers:
+            return replica
+        return snapshot.leader(cursor.partition)
+
+    def target(self, cursor: Cursor) -> int:
+        """What a cursor without a position is to be reset to."""
+        if cursor.target is not None:
+            return cursor.target
+        age = self.config.reset_age()
+        if age is not None:
+            return max(0, int(self.clock.wall() * 1000 - age))
+        return EARLIEST if self.config.auto_offset_reset == "earliest" else LATEST
+
+    def delay(self, cursor: Cursor) -> None:
+        """Leave a cursor alone for a while."""
+        if cursor.backoff is None:
+            cursor.backoff = self.cluster.backoff()
+        cursor.not_before = self._loop.time() + cursor.backoff.next()
+
+    def failed(self, cursor: Cursor, error: KafkaError) -> None:
+        """A broker would not answer about a cursor: try again later, the application is told if need be."""
+        self.delay(cursor)
+        if error.refresh_metadata or error.retriable:
+            self.cluster.metadata.ask()
+        self.report(error, f"{cursor.partition.topic}-{cursor.partition.partition}")
+
+    def report(self, error: KafkaError, about: str) -> None:
+        """Note what went wrong; what cannot pass by itself is raised from the application's next call."""
+        log.debug("%s: %s", about, error)
+        self.last_error = error
+        if not error.retriable and not isinstance(error, TimeoutError):
+            self.complaints[about] = error
+            self.subscription.wake()
+
+    # Spreading
+
+    def _spread(self) -> None:
+        self._scheduled = None
+        pulse, self._pulse = self._pulse, self._loop.create_future()
+        pulse.set_result(None)
+        snapshot = self.cluster.metadata.snapshot
+        self._follow()
+        leaderless = False
+        nodes: set[int] = set()
+        leaders: set[int] = set()
+        looking = False
+        now = self._loop.time()
+        with self.subscription.lock:
+            for cursor in self.subscription.cursors.values():
+                leader = snapshot.leader(cursor.partition)
+                leaderless = leaderless or leader is None
+                _see_leader(cursor, snapshot)
+                if cursor.state is State.FETCHING:
+                    source = self.source(cursor, snapshot, now)
+                    if source is not None:
+                        nodes.add(source)
+                elif cursor.state is State.LOOKING_UP:
+                    looking = True
+                elif leader is not None and cursor.state in (State.RESETTING, State.VALIDATING):
+                    leaders.add(leader)
+        self._wake(nodes, leaders, looking)
+        self._retire(snapshot)
+        self._ask_for_leaders(leaderless)
+
+    def _wake(self, nodes: Iterable[int], leaders: Iterable[int], looking: bool) -> None:
+        for node in nodes:
+            if node not in self._fetchers:
+                self._fetchers[node] = Fetcher(self, node)
+            self._fetchers[node].wake()
+        for node in leaders:
+            if node not in self._positioners:
+                self._positioners[node] = Positioner(self, node)
+            self._positioners[node].wake()
+        if looking and self._lookup is not None:
+            self._lookup.wake()
+
+    def _retire(self, snapshot: Metadata) -> None:
+        """Let go of brokers that have left the cluster."""
+        known: tuple[dict[int, Fetcher], dict[int, Positioner]] = (self._fetchers, self._positioners)
+        for workers in known:
+            for node in [node for node in workers if node not in snapshot.brokers]:
+                workers.pop(node).retire()
+
+    def _follow(self) -> None:
+        subscription, metadata = self.subscription, self.cluster.metadata
+        wanted = subscription.topics | {partition.topic for partition in subscription.assigned()}
+        if wanted != self._followed:
+            metadata.follow(wanted - self._followed)
+            metadata.forget(self._followed - wanted)
+            self._followed = wanted
+
+    def _ask_for_leaders(self, leaderless: bool) -> None:
+        """While a partition has no leader that we know of, ask again and again, more and more slowly."""
+        if not leaderless:
+            self._backoff.reset()
+        elif self._asking is None and self._followed:
+            self._asking = self._loop.call_later(self._backoff.next(), self._ask)
+
+    def _ask(self) -> None:
+        self._asking = None
+        self.cluster.metadata.ask()
+
+
+def _see_leader(cursor: Cursor, snapshot: Metadata) -> None:
+    """A new leader may lack records that were read; unless it wrote the last of them itself (KIP-320)."""
+    topic = snapshot.topics.get(cursor.partition.topic)
+    known = topic.partitions.get(cursor.partition.partition) if topic else None
+    if known is None or known.leader_epoch == cursor.leader_epoch:
+        return
+    cursor.leader_epoch = known.leader_epoch
+    cursor.replica = None
+    if cursor.state is State.FETCHING and 0 <= cursor.fetch_epoch < known.leader_epoch:
+        cursor.happens(Event.NEW_LEADER)

@@ -1,0 +1,224 @@
+"""What this consumer reads: how it was told (topics, a pattern, partitions) and a cursor for each partition.
+
+Called by the application, by the group's half (`Positions`) and by the fetchers, so everything happens under
+`lock`, which is a real one where the client runs on a thread of its own. What has to be done about a change
+is done by others: `on_change` tells them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from kclient.cluster.metadata import Metadata
+from kclient.consumer.cursor import Cursor, State
+from kclient.consumer.seam import Subscribed
+from kclient.errors import IllegalStateError
+from kclient.types import OffsetAndMetadata, TopicPartition
+
+
+class Subscription:
+    """Topics or partitions, and the cursors. Exactly one of subscribing and assigning is in use."""
+
+    def __init__(
+        self,
+        *,
+        exclude_internal_topics: bool,
+        lock: AbstractContextManager[Any] | None = None,
+        on_change: Callable[[], None],
+        on_wake: Callable[[], None],
+    ) -> None:
+        self.lock: AbstractContextManager[Any] = nullcontext() if lock is None else lock
+        self.topics: frozenset[str] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self.server_pattern: str | None = None
+        self.by_hand = False  # partitions were assigned by the application
+        self.cursors: dict[TopicPartition, Cursor] = {}
+        self._exclude_internal_topics = exclude_internal_topics
+        self._on_change = on_change
+        self._on_wake = on_wake
+        self._waiting = 0
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self.describe()}, {len(self.cursors)} partitions>"
+
+    def describe(self) -> str:
+        """What was asked for, in words."""
+        if self.pattern is not None or self.server_pattern is not None:
+            return f"to the pattern {self.server_pattern or (self.pattern and self.pattern.pattern)}"
+        if self.topics:
+            return f"to {', '.join(sorted(self.topics))}"
+        return "to partitions assigned by hand" if self.by_hand else "to nothing"
+
+    @property
+    def subscribing(self) -> bool:
+        """Whether a group is to assign the partitions."""
+        return bool(self.topics) or self.pattern is not None or self.server_pattern is not None
+
+    # By the application
+
+    def subscribe(
+        self,
+        topics: frozenset[str] = frozenset(),
+        pattern: re.Pattern[str] | None = None,
+        server_pattern: str | None = None,
+    ) -> None:
+        """Have a group assign partitions of these topics; it takes those away that no longer fit."""
+        if self.by_hand:
+            raise IllegalStateError("partitions were assigned by hand: unsubscribe before subscribing")
+        with self.lock:
+            self.topics, self.pattern, self.server_pattern = topics, pattern, server_pattern
+
+    def assign_by_hand(self, partitions: Collection[TopicPartition]) -> None:
+        """Read exactly these; those that were read before go on where they are."""
+        if self.subscribing:
+            raise IllegalStateError("topics were subscribed to: unsubscribe before assigning partitions")
+        with self.lock:
+            self.by_hand = bool(partitions)
+            self._remove(set(self.cursors) - set(partitions))
+            self._add(partitions)
+        self._on_change()
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        with self.lock:
+            self.topics, self.pattern, self.server_pattern = frozenset(), None, None
+            self.by_hand = False
+            self._remove(list(self.cursors))
+        self._on_change()
+
+    def cursor(self, partition: TopicPartition) -> Cursor:
+        """The cursor of an assigned partition."""
+        cursor = self.cursors.get(partition)
+        if cursor is None:
+            topic, number = partition
+            raise IllegalStateError(f"partition {number} of topic {topic} is not assigned to this consumer")
+        return cursor
+
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
+        """Go on at an offset; whatever was fetched from elsewhere is dropped."""
+        with self.lock:
+            self.replace(self.cursor(partition)).find(offset, epoch)
+        self._on_change()
+
+    def reset(self, partitions: Iterable[TopicPartition], target: int | None) -> None:
+        """Go on at the beginning, the end, a timestamp, or (None) where the group committed."""
+        with self.lock:
+            for cursor in [self.cursor(partition) for partition in partitions]:
+                self.replace(cursor, target=target)
+        self._on_change()
+
+    def reset_by_policy(self, cursor: Cursor) -> None:
+        """Go on where `auto_offset_reset` says, if the cursor is still wanted."""
+        with self.lock:
+            if not cursor.dropped:
+                self.replace(cursor, by_policy=True)
+        self._on_change()
+
+    def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
+        """Hand out nothing of these, or go on with it. What was fetched stays."""
+        with self.lock:
+            for cursor in [self.cursor(partition) for partition in partitions]:
+                cursor.paused = paused
+                if paused:
+                    cursor.put_down()
+        self._on_change()
+
+    def replace(self, cursor: Cursor, **options: Any) -> Cursor:
+        """Drop a cursor and put a new one in its place. The lock is the caller's."""
+        new = cursor.successor(**options)
+        cursor.drop()
+        self.cursors[cursor.partition] = new
+        return new
+
+    # `Positions`, for the group's half
+
+    def subscribed(self) -> Subscribed | None:
+        if self.server_pattern is not None:
+            return Subscribed(frozenset(), self.server_pattern)
+        return Subscribed(self.topics) if self.subscribing else None
+
+    def assigned(self) -> frozenset[TopicPartition]:
+        with self.lock:
+            return frozenset(self.cursors)
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        with self.lock:
+            found = {partition: cursor.consumed() for partition, cursor in self.cursors.items()}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def processed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        with self.lock:
+            found = {partition: cursor.settled() for partition, cursor in self.cursors.items()}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        with self.lock:
+            self._add(partitions)
+        self._on_change()
+
+    def revoke(self, partitions: Collection[TopicPartition]) -> None:
+        with self.lock:
+            self._remove(partitions)
+        self._on_change()
+
+    def fence(self, partitions: Collection[TopicPartition]) -> None:
+        with self.lock:
+            for cursor in self._known(partitions):
+                cursor.fenced = True
+                cursor.put_down()
+
+    def release(self, partitions: Collection[TopicPartition]) -> None:
+        with self.lock:
+            for cursor in self._known(partitions):
+                cursor.fenced = False
+        self._on_wake()
+        self._on_change()
+
+    def waiting(self) -> bool:
+        return self._waiting > 0
+
+    def wake(self) -> None:
+        self._on_wake()
+
+    @contextmanager
+    def waits(self) -> Iterator[None]:
+        """While the application waits for records."""
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    # For the fetchers
+
+    def match(self, snapshot: Metadata) -> bool:
+        """Bring the topics of a pattern up to date with the metadata; says whether they changed."""
+        if self.pattern is None:
+            return False
+        found = frozenset(
+            topic.name
+            for topic in snapshot.topics.values()
+            if self.pattern.fullmatch(topic.name) and not (topic.internal and self._exclude_internal_topics)
+        )
+        changed, self.topics = found != self.topics, found
+        return changed
+
+    def in_state(self, *states: State) -> list[Cursor]:
+        with self.lock:
+            return [cursor for cursor in self.cursors.values() if cursor.state in states]
+
+    def _known(self, partitions: Iterable[TopicPartition]) -> list[Cursor]:
+        return [self.cursors[partition] for partition in partitions if partition in self.cursors]
+
+    def _add(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            if partition not in self.cursors:
+                self.cursors[partition] = Cursor(partition)
+
+    def _remove(self, partitions: Iterable[TopicPartition]) -> None:
+        for cursor in self._known(partitions):
+            cursor.drop()
+            del self.cursors[cursor.partition]
