@@ -1,8 +1,8 @@
 """Rebalance listeners where the client works on another thread than the application.
 
 The group calls a listener on the client's loop. An application expects to be called on its own: there it
-may use its objects, and call the consumer. So the call is carried over: to the application's event loop, or to
-its thread, which runs it when it next asks for records, as Java's consumer does.
+may use its objects, and call the consumer. So the call is carried over: to the application's event loop, or
+to its thread, which runs it when it next asks for records, as Java's consumer does.
 """
 
 from __future__ import annotations
