@@ -1,8 +1,9 @@
 """Reading a topic of six partitions from one real broker: kclient against confluent-kafka and aiokafka.
 
 `python -m benchmarks.consume` prints records per second and ratios; `run()` returns the same as data.
-Contestants take turns within one run, each reads the whole topic, the clock runs from the first records to the
-last, and the median of the rounds counts. confluent-kafka is tuned: large queues, no back-off between fetches.
+Contestants take turns within one run, each reads the whole topic, the clock runs from the first records to
+the last, and the median of the rounds counts. confluent-kafka is tuned: large queues, no back-off between
+fetches.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
@@ -65,7 +66,7 @@ FLOORS = {
 
 
 class Row(NamedTuple):
-    """Records per second of one way of reading, and of the better peer (of aiokafka alone for `async for`)."""
+    """Records per second of one way of reading, and of the better peer (aiokafka for `async for`)."""
 
     way: str
     shape: Shape
@@ -95,7 +96,7 @@ class Stopwatch:
         return (self.count - self._first) / (time.perf_counter() - self._began)
 
 
-Contestant = Callable[[str, Shape], Awaitable[float]]
+Contestant = Callable[[str, Shape], Coroutine[Any, Any, float]]
 
 
 def ours(bootstrap: str) -> dict[str, Any]:
@@ -116,7 +117,8 @@ async def kclient_for(bootstrap: str, shape: Shape) -> float:
     watch = Stopwatch()
     async with AsyncConsumer(**ours(bootstrap)) as consumer:
         consumer.assign([TopicPartition(shape.topic, number) for number in range(PARTITIONS)])
-        watch.add(1 if await consumer.getone() else 0)
+        await consumer.getone()
+        watch.add(1)
         left = shape.records - 1
         async for _ in consumer:
             left -= 1
@@ -199,7 +201,8 @@ async def aiokafka_for(bootstrap: str, shape: Shape) -> float:
     await consumer.start()
     try:
         consumer.assign([AioPartition(shape.topic, number) for number in range(PARTITIONS)])
-        watch.add(1 if await consumer.getone() else 0)
+        await consumer.getone()
+        watch.add(1)
         left = shape.records - 1
         async for _ in consumer:
             left -= 1
@@ -243,7 +246,9 @@ def fill(bootstrap: str, shape: Shape) -> None:
             "queue.buffering.max.kbytes": 2_000_000,
         }
     )
-    values = [(os.urandom(shape.size // 4).hex() + "x" * shape.size)[: shape.size].encode() for _ in range(1000)]
+    values = [
+        (os.urandom(shape.size // 4).hex() + "x" * shape.size)[: shape.size].encode() for _ in range(1000)
+    ]
     for number in range(shape.records):
         producer.produce(shape.topic, values[number % 1000], b"key-%06d" % number, number % PARTITIONS)
         if not number % 10_000:
@@ -280,7 +285,8 @@ def run(shapes: Iterable[Shape] = SHAPES, rounds: int = ROUNDS) -> list[Row]:
 def table(rows: Iterable[Row]) -> str:
     lines = [f"{'':<12} {'':<12} {'kclient/s':>12} {'peer/s':>12}  ratio"]
     lines += [
-        f"{row.shape.name:<12} {row.way:<12} {row.ours:>12,.0f} {row.theirs:>12,.0f}  {row.ratio:.2f} {row.peer}"
+        f"{row.shape.name:<12} {row.way:<12} {row.ours:>12,.0f} {row.theirs:>12,.0f}"
+        f"  {row.ratio:.2f} {row.peer}"
         for row in rows
     ]
     return "\n".join(lines)

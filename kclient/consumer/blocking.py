@@ -58,7 +58,7 @@ class Consumer(Controls, Generic[K, V]):
     may come from others. A rebalance listener is called on the thread that asks for records.
     """
 
-    def __init__(self, *topics: str, **options: Any) -> None:
+    def __init__(self: Consumer[Any, Any], *topics: str, **options: Any) -> None:
         self._config = config = ConsumerConfig.from_options(options)
         self._bell = ThreadBell()
         self._errands = Errands(self._bell.ring)

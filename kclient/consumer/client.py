@@ -49,7 +49,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     _thread: LoopThread | None = None
 
-    def __init__(self, *topics: str, **options: Any) -> None:
+    def __init__(self: AsyncConsumer[Any, Any], *topics: str, **options: Any) -> None:
         self._config = config = ConsumerConfig.from_options(options)
         self._bell = LoopBell()
         lock = shared_lock() if config.io_thread else None

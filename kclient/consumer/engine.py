@@ -22,6 +22,7 @@ from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.cursor import EARLIEST, LATEST
 from kclient.consumer.decode import Decoder
+from kclient.consumer.group.membership import Membership, chosen_assignors
 from kclient.consumer.metrics import Counters
 from kclient.consumer.offsets import ListOffsets, OffsetAndTimestamp
 from kclient.consumer.poller import Poller, Wanted
@@ -30,6 +31,9 @@ from kclient.consumer.seam import Group, OffsetStore
 from kclient.consumer.subscription import Subscription
 from kclient.errors import ClientClosedError, ConfigurationError, IllegalStateError, KafkaError, WakeupError
 from kclient.types import OffsetAndMetadata, TopicPartition
+
+# From another thread, the group is told of the application's calls at most so often, in seconds.
+_TELL_EVERY = 0.05
 
 
 class Engine:
@@ -60,12 +64,18 @@ class Engine:
         self.cluster: Cluster | None = None
         self.reader: Reader | None = None
         self.group: Group | None = None
-        self.store: OffsetStore | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
         self.woken = False
         self.last_poll: float | None = None
         self._threads = lock is not None
+        self._polled = 0.0  # when the group was told last
+        self._membership: Membership | None = None
+        self._settings = config.group_settings()
+        if self._settings is not None:
+            chosen_assignors(
+                self._settings.partition_assignment_strategy
+            )  # complain now, not in the background
         self._listener: object | None = None
 
     # Life
@@ -78,6 +88,8 @@ class Engine:
             raise IllegalStateError("this consumer was started already")
         self.loop = asyncio.get_running_loop()
         self.cluster = cluster = Cluster(self.config)
+        if self.subscription.pattern is not None:  # else the group would first be joined for no topics
+            cluster.metadata.follow_all()
         try:
             await cluster.start(cluster.deadline(deadline_ms))
         except BaseException:
@@ -85,9 +97,14 @@ class Engine:
             await cluster.close()
             raise
         self.reader = Reader(cluster, self.config, self.subscription, self.buffer, self.clock, self.counters)
+        if self._settings is not None:
+            self._membership = Membership(cluster, self._settings, self.subscription)
+            self.group, self.reader.store = self._membership, self._membership.commits
         cluster.metadata.listen(self._metadata_changed)
         self._subscription_changed()
         self.reader.start()
+        if self.group is not None:
+            await self.group.start()
 
     async def close(self, timeout_ms: float) -> None:
         """Leave the group and close all connections, by the deadline."""
@@ -140,8 +157,9 @@ class Engine:
         """The application asks for records."""
         self.opened()
         self.last_poll = now
-        if self.group is not None:
-            self.group.polled()
+        if self.group is not None and (not self._threads or now - self._polled > _TELL_EVERY):
+            self._polled = now
+            self.post(self.group.polled)
         self.check()
         self.poller.begin()
 
@@ -354,6 +372,7 @@ class Engine:
         return await self.offset_store().committed(partitions, cluster.deadline(timeout_ms))
 
     def offset_store(self) -> OffsetStore:
-        if self.store is None:
+        self.opened()
+        if self._membership is None:
             raise IllegalStateError("offsets are committed for a group: give the consumer a group_id")
-        return self.store
+        return self._membership.commits

@@ -7,9 +7,11 @@ out when it is returned, so a call that is cancelled while it waits has taken no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.chunk import Chunk, Mark
@@ -27,6 +29,28 @@ Wanted = frozenset[TopicPartition] | None
 Taken = dict[TopicPartition, list[Record[Any, Any]]]
 
 _NOTHING: Iterator[Record[Any, Any]] = iter(())
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _without_collection(take: Callable[P, T]) -> Callable[P, T]:
+    """Let the garbage collector wait until everything that a call gives is made.
+
+    It would walk over the records of the call after each batch, and more and more often over all that are
+    alive: half of the time that it takes to make them.
+    """
+
+    @wraps(take)
+    def paused(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not gc.isenabled():
+            return take(*args, **kwargs)
+        gc.disable()
+        try:
+            return take(*args, **kwargs)
+        finally:
+            gc.enable()
+
+    return paused
 
 
 class Poller:
@@ -55,6 +79,7 @@ class Poller:
                     cursor.settle()
             self._touched.clear()
 
+    @_without_collection
     def records(self, wanted: Wanted, most: int | None) -> Taken:
         """What is there, by partition; without `most`, at most one fetch's worth of each."""
         taken: Taken = {}

@@ -40,6 +40,7 @@ class Subscription:
         self._on_change = on_change
         self._on_wake = on_wake
         self._waiting = 0
+        self._matched = False  # the topics of the pattern are known
 
     def __repr__(self) -> str:
         return f"<Subscription {self.describe()}, {len(self.cursors)} partitions>"
@@ -70,6 +71,7 @@ class Subscription:
             raise IllegalStateError("partitions were assigned by hand: unsubscribe before subscribing")
         with self.lock:
             self.topics, self.pattern, self.server_pattern = topics, pattern, server_pattern
+            self._matched = False
 
     def assign_by_hand(self, partitions: Collection[TopicPartition]) -> None:
         """Read exactly these; those that were read before go on where they are."""
@@ -138,6 +140,8 @@ class Subscription:
     def subscribed(self) -> Subscribed | None:
         if self.server_pattern is not None:
             return Subscribed(frozenset(), self.server_pattern)
+        if self.pattern is not None and not self._matched:
+            return None
         return Subscribed(self.topics) if self.subscribing else None
 
     def assigned(self) -> frozenset[TopicPartition]:
@@ -203,7 +207,8 @@ class Subscription:
             for topic in snapshot.topics.values()
             if self.pattern.fullmatch(topic.name) and not (topic.internal and self._exclude_internal_topics)
         )
-        changed, self.topics = found != self.topics, found
+        changed = found != self.topics or not self._matched
+        self.topics, self._matched = found, True
         return changed
 
     def in_state(self, *states: State) -> list[Cursor]:
