@@ -180,4 +180,5 @@ class Chunk:
         self._rest = self._table = None
         self._at = 0
         self.epoch = batch.leader_epoch
-        self.position = batch.next_offset if self._batches else self.next_offset
+        # A batch, or an old message, may end before the offset that was asked for.
+        self.position = max(self.position, batch.next_offset) if self._batches else self.next_offset

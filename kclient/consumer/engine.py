@@ -34,6 +34,8 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 
 # From another thread, the group is told of the application's calls at most so often, in seconds.
 _TELL_EVERY = 0.05
+# What closing tasks and sockets may take in any case, in seconds.
+_GRACE = 0.1
 
 
 class Engine:
@@ -113,19 +115,22 @@ class Engine:
         self.closed = True
         self.bell.ring()
         cluster, reader, loop = self.cluster, self.reader, self.loop
-        self.cluster = None
         if cluster is None or loop is None:
             return
         deadline = Deadline.after(loop, timeout_ms / 1000)
         try:
-            async with asyncio.timeout_at(deadline.at):
-                try:
-                    if self.group is not None:
-                        await self.group.close(deadline)
-                finally:
-                    if reader is not None:
-                        await reader.close()
-                    await cluster.close()
+            if self.group is not None:
+                await self.group.close(deadline)  # a listener may still commit
+        finally:
+            self.cluster = None
+            await self._let_go(cluster, reader, max(_GRACE, deadline.remaining(loop)))
+
+    async def _let_go(self, cluster: Cluster, reader: Reader | None, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                if reader is not None:
+                    await reader.close()
+                await cluster.close()
         except TimeoutError:
             # What is left was told to close; nobody needs to wait until it has.
             return
@@ -134,11 +139,11 @@ class Engine:
 
     def opened(self) -> Cluster:
         """The cluster, once there is one."""
+        if self.cluster is not None:
+            return self.cluster
         if self.closed:
             raise ClientClosedError("this consumer was closed")
-        if self.cluster is None:
-            raise IllegalStateError("this consumer was not started: use a with block, or call start()")
-        return self.cluster
+        raise IllegalStateError("this consumer was not started: use a with block, or call start()")
 
     # For the application's calls that wait for records
 

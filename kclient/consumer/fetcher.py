@@ -97,6 +97,9 @@ class Fetcher(Worker):
         usable: list[Cursor] = []
         wait = FOREVER
         for cursor in self._reader.subscription.in_state(State.FETCHING):
+            if cursor.replica == self.node_id and cursor.replica_until <= now:
+                cursor.replica = None
+                self._reader.changed()  # from now on it is another's
             if cursor.paused or cursor.asked or self._reader.source(cursor, snapshot, now) != self.node_id:
                 continue
             if cursor.not_before > now:

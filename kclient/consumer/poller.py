@@ -82,6 +82,7 @@ class Poller:
     @_without_collection
     def records(self, wanted: Wanted, most: int | None) -> Taken:
         """What is there, by partition; without `most`, at most one fetch's worth of each."""
+        self._put_down()  # another caller may have one in hand
         taken: Taken = {}
         count = 0
         for chunk in self._ready(wanted):
@@ -102,6 +103,7 @@ class Poller:
 
     def arrow(self, wanted: Wanted, most: int | None) -> list[pyarrow.RecordBatch]:
         """The same as Arrow batches, one or more of each partition."""
+        self._put_down()
         taken: list[pyarrow.RecordBatch] = []
         seen: set[Cursor] = set()
         count = 0
@@ -123,6 +125,10 @@ class Poller:
 
     def deal(self, wanted: Wanted) -> bool:
         """Take the next batch in hand, to be handed out from `in_hand` one by one; False if there is none."""
+        hand = self._hand
+        if hand is not None and hand.open and hand.left and (wanted is None or hand.partition in wanted):
+            return True  # another caller, who waited too, took it
+        self._put_down()
         for chunk in self._ready(wanted):
             records = chunk.take_batch(self._decoder)
             if records:

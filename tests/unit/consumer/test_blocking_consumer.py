@@ -1,0 +1,257 @@
+"""The blocking consumer, and the asyncio one with a thread of its own, on a running embedded broker."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kclient.consumer import AsyncConsumer, Consumer
+from kclient.errors import ClientClosedError, IllegalStateError, KafkaTimeoutError, WakeupError
+from kclient.records import encode_batch
+from kclient.testing import RunningBroker
+from kclient.types import OffsetAndMetadata, TopicPartition
+from tests.unit.consumer.reading import part, parts
+
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture
+def running() -> Iterator[RunningBroker]:
+    with RunningBroker() as broker:
+        broker.broker.create_topic("orders", 3)
+        for each in parts(3):
+            fill(broker, each)
+        yield broker
+
+
+def fill(running: RunningBroker, partition: TopicPartition, count: int = 1000) -> None:
+    async def append() -> None:
+        state = running.broker.topics.partition(*partition)
+        records = [(b"key", b"%d" % number, 1_000, ()) for number in range(count)]
+        state.log.append(encode_batch(records), leader_epoch=state.leader_epoch)
+        state.wake()
+
+    running.call(append())
+
+
+def consumer_of(running: RunningBroker, *topics: str, **options: Any) -> Consumer[Any, Any]:
+    options = {"auto_offset_reset": "earliest", **options}
+    return Consumer(*topics, bootstrap_servers=running.bootstrap_servers, **options)
+
+
+def test_records_come_by_poll_as_arrow_and_one_by_one(running: RunningBroker) -> None:
+    with consumer_of(running, consumer_timeout_ms=1000) as consumer:
+        consumer.assign(parts(3))
+        first = consumer.poll(timeout_ms=PATIENCE_MS, max_records=10)
+        assert sum(map(len, first.values())) == 10
+        table = consumer.poll_arrow(timeout_ms=PATIENCE_MS, max_records=10)
+        rest = list(consumer)
+        assert table.num_rows == 10
+        seen = [(record.partition, record.offset) for records in first.values() for record in records]
+        seen += [(row["partition"], row["offset"]) for row in table.to_pylist()]
+        seen += [(record.partition, record.offset) for record in rest]
+        assert sorted(seen) == [(number, offset) for number in range(3) for offset in range(1000)]
+        assert consumer.metrics().lag == 0
+        assert consumer.health().cluster.connected
+
+
+def test_questions_are_answered_on_the_callers_thread(running: RunningBroker) -> None:
+    with consumer_of(running, group_id="billing") as consumer:
+        consumer.assign(parts(3))
+        assert consumer.position(part(0)) == 0
+        consumer.seek_to_end(part(0))
+        assert consumer.position(part(0)) == 1000
+        consumer.seek_to_beginning()
+        consumer.seek_to_timestamp(5_000, part(1))
+        assert consumer.position(part(1)) == 1000
+        assert consumer.beginning_offsets(parts(1)) == {part(0): 0}
+        assert consumer.end_offsets(parts(1)) == {part(0): 1000}
+        assert consumer.offsets_for_times({part(0): 5_000}) == {part(0): None}
+        consumer.commit({part(0): 7})
+        assert consumer.committed(part(0)) == OffsetAndMetadata(7)
+        assert consumer.seek_to_committed() == {part(0): 7, part(1): None, part(2): None}
+        assert "orders" in consumer.topics()
+
+
+def test_a_wakeup_from_another_thread_ends_the_waiting(running: RunningBroker) -> None:
+    with consumer_of(running, auto_offset_reset="latest") as consumer:
+        consumer.assign(parts(3))
+        timer = threading.Timer(0.1, consumer.wakeup)
+        timer.start()
+        with pytest.raises(WakeupError):
+            consumer.poll(timeout_ms=PATIENCE_MS)
+        timer.join()
+
+
+def test_a_wakeup_from_a_signal_handler_ends_the_waiting(running: RunningBroker) -> None:
+    with consumer_of(running, auto_offset_reset="latest") as consumer:
+        consumer.assign(parts(3))
+        before = signal.signal(signal.SIGALRM, lambda *_: consumer.wakeup())
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(WakeupError):
+                consumer.poll(timeout_ms=PATIENCE_MS)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def test_one_thread_at_a_time_may_ask_for_records(running: RunningBroker) -> None:
+    with consumer_of(running, auto_offset_reset="latest") as consumer:
+        consumer.assign(parts(3))
+        ended = threading.Event()
+
+        def wait() -> None:
+            with pytest.raises(WakeupError):
+                consumer.poll(timeout_ms=PATIENCE_MS)
+            ended.set()
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        until(consumer._engine.subscription.waiting)
+        with pytest.raises(IllegalStateError, match="another thread"):
+            consumer.poll()
+        consumer.wakeup()
+        waiting.join()
+        assert ended.is_set()
+
+
+def until(condition: Any) -> None:
+    """Spin until something is the case, for as long as the test may take."""
+    while not condition():
+        time.sleep(0)
+
+
+def test_a_listener_is_called_on_the_thread_that_polls_and_may_use_the_consumer(
+    running: RunningBroker,
+) -> None:
+    told: list[tuple[str, int, threading.Thread]] = []
+
+    class Listener:
+        def on_partitions_assigned(self, assigned: frozenset[TopicPartition]) -> None:
+            told.append(("assigned", len(assigned), threading.current_thread()))
+            consumer.seek(part(0), 990)
+
+        def on_partitions_revoked(self, revoked: frozenset[TopicPartition]) -> None:
+            told.append(("revoked", len(revoked), threading.current_thread()))
+            consumer.commit()
+
+    consumer = consumer_of(running, group_id="billing", enable_auto_commit=False)
+    consumer.subscribe(["orders"], listener=Listener())
+    with consumer:
+        found: dict[TopicPartition, int] = {}
+        while sum(found.values()) < 2010:
+            for key, records in consumer.poll(timeout_ms=PATIENCE_MS).items():
+                found[key] = found.get(key, 0) + len(records)
+        assert found == {part(0): 10, part(1): 1000, part(2): 1000}
+    assert told == [(what, 3, threading.current_thread()) for what in ("assigned", "revoked")]
+    with consumer_of(running, group_id="billing") as again:
+        assert again.committed(part(0)) == OffsetAndMetadata(1000, "", 0)
+
+
+def test_a_consumer_that_was_not_started_or_is_closed_says_so(running: RunningBroker) -> None:
+    consumer = consumer_of(running)
+    consumer.assign(parts(3))
+    with pytest.raises(IllegalStateError, match="not started"):
+        consumer.poll()
+    with pytest.raises(IllegalStateError, match="not started"):
+        consumer.topics()
+    with consumer:
+        assert consumer.poll(timeout_ms=PATIENCE_MS)
+    for attempt in (consumer.poll, consumer.topics, consumer.start):
+        with pytest.raises(ClientClosedError):
+            attempt()
+    consumer.close()
+    assert list(consumer) == []
+    assert consumer.health().partitions is not None
+
+
+def test_a_start_that_fails_leaves_no_thread_behind() -> None:
+    threads = threading.active_count()
+    consumer = Consumer(bootstrap_servers="localhost:1")
+    with pytest.raises(KafkaTimeoutError):
+        consumer.start(timeout_ms=200)
+    assert threading.active_count() == threads
+    consumer.close()
+
+
+def test_a_consumer_that_is_never_closed_warns(running: RunningBroker) -> None:
+    consumer = consumer_of(running)
+    consumer.start()
+    thread = consumer._thread
+    assert thread is not None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del consumer
+    assert [each.category for each in caught] == [ResourceWarning]
+    thread._thread.join()
+
+
+def test_with_a_thread_of_its_own_a_client_works_while_the_loop_is_blocked(running: RunningBroker) -> None:
+    async def main() -> None:
+        options: dict[str, Any] = {
+            "group_id": "billing",
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": 6_000,
+            "heartbeat_interval_ms": 50,
+            "io_thread": True,
+        }
+        told: list[threading.Thread] = []
+
+        class Listener:
+            async def on_partitions_assigned(self, _: frozenset[TopicPartition]) -> None:
+                told.append(threading.current_thread())
+
+        consumer = AsyncConsumer(bootstrap_servers=running.bootstrap_servers, **options)
+        consumer.subscribe(["orders"], listener=Listener())
+        async with consumer:
+            count = 0
+            while count < 3000:
+                count += sum(map(len, (await consumer.getmany(timeout_ms=PATIENCE_MS)).values()))
+            group = consumer._engine.group
+            assert group is not None
+            before = consumer.health().group
+            assert before is not None
+            deadline = time.monotonic() + 30
+            beaten = False
+            while not beaten and time.monotonic() < deadline:  # the loop is blocked all the while
+                health = group.health()
+                beaten = health.last_heartbeat_age is not None and health.last_heartbeat_age < 0.04
+            assert beaten
+            await consumer.commit()
+            assert await consumer.committed(part(0)) == OffsetAndMetadata(1000, "", 0)
+            assert told == [threading.current_thread()]
+            waiting = asyncio.ensure_future(consumer.getone())
+            await asyncio.sleep(0)
+            consumer.wakeup()
+            with pytest.raises(WakeupError):
+                await waiting
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("kclient consumer")]
+
+    asyncio.run(main())
+
+
+def test_what_the_asyncio_consumer_can_do_the_blocking_one_can_too() -> None:
+    renamed = {"getmany": "poll", "getarrow": "poll_arrow", "getpandas": "poll_pandas", "getone": "__next__"}
+    for name, verb in inspect.getmembers(AsyncConsumer, inspect.iscoroutinefunction):
+        if not name.startswith("_"):
+            assert hasattr(Consumer, renamed.get(name, name)), f"{name} has no twin: {verb}"
+
+
+def test_a_consumer_loads_neither_numpy_nor_arrow_until_it_needs_them() -> None:
+    code = "import sys; from kclient import AsyncConsumer; print({'numpy', 'pyarrow'} & set(sys.modules))"
+    command = [sys.executable, "-E", "-s", "-c", code]
+    root = Path(__file__).parents[3]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    assert ran.stdout.strip() == "set()"
