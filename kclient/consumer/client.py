@@ -30,6 +30,8 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_MS = 5_000
+# How long records may be handed out, in seconds, before the loop gets a turn to fetch others.
+_TURN = 0.002
 # Keeps the closing of abandoned clients alive: the loop itself holds its tasks weakly.
 _closing: set[asyncio.Task[None]] = set()
 
@@ -48,6 +50,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
     """
 
     _thread: LoopThread | None = None
+    _worked_until = 0.0
 
     def __init__(self: AsyncConsumer[Any, Any], *topics: str, **options: Any) -> None:
         self._config = config = ConsumerConfig.from_options(options)
@@ -183,6 +186,10 @@ class AsyncConsumer(Controls, Generic[K, V]):
         now = asyncio.get_running_loop().time
         began = now()
         engine.begin_poll(began)
+        if began > self._worked_until:
+            # Else an application that always finds something would keep the next answer from being read.
+            await asyncio.sleep(0)
+            self._worked_until = now() + _TURN
         while True:
             bell.clear()
             taken = take()
