@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Wanted = frozenset[TopicPartition] | None
 Taken = dict[TopicPartition, list[Record[Any, Any]]]
 
+# Without a limit, a call takes from no further partition when it has so many records: the next answer wants
+# to be read meanwhile.
+_ENOUGH = 10_000
 _NOTHING: Iterator[Record[Any, Any]] = iter(())
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -96,7 +99,7 @@ class Poller:
             if records:
                 count += len(records)
                 taken[partition] = taken[partition] + records if partition in taken else records
-            if self._has_ended(chunk, taken) or (most is not None and count >= most):
+            if self._has_ended(chunk, taken) or count >= (_ENOUGH if most is None else most):
                 break
         self._counters.records += count
         return taken
@@ -118,7 +121,7 @@ class Poller:
                 seen.add(chunk.cursor)
                 count += sum(table.num_rows for table in tables)
                 taken += tables
-            if self._has_ended(chunk, taken) or (most is not None and count >= most):
+            if self._has_ended(chunk, taken) or count >= (_ENOUGH if most is None else most):
                 break
         self._counters.records += count
         return taken
