@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kclient.errors import KafkaError, PositionError, ProtocolError
@@ -42,6 +43,7 @@ class Chunk:
     __slots__ = (
         "_at",
         "_batches",
+        "_gathered",
         "_last",
         "_rest",
         "_table",
@@ -74,7 +76,9 @@ class Chunk:
         self._last: RecordBatch | None = None  # the one that was finished last
         self._rest: Records | None = None  # of the first batch, decoded
         self._at = 0  # what of it is handed out
-        self._table: pyarrow.RecordBatch | None = None  # the same as Arrow
+        # As Arrow, with what is left of the batches before it that were gathered into one table with it.
+        self._table: pyarrow.RecordBatch | None = None
+        self._gathered: list[RecordBatch] = []
 
     def __repr__(self) -> str:
         topic, number = self.cursor.partition
@@ -123,15 +127,18 @@ class Chunk:
 
     def mark(self) -> Mark:
         """All that `take` changes, for `rewind`."""
-        return Mark(self._batches.copy(), self._rest, self._at, self.position, self.next_offset, self.failure)
+        batches = deque([*self._gathered, *self._batches])
+        return Mark(batches, self._rest, self._at, self.position, self.next_offset, self.failure)
 
     def rewind(self, mark: Mark) -> None:
         """As if nothing had been taken since `mark`."""
         self._batches, self._rest, self._at, self.position, self.next_offset, self.failure = mark
-        self._table = None
+        self._table, self._gathered = None, []
 
     def take_arrow(self, most: int | None) -> list[pyarrow.RecordBatch]:
         """The next records as Arrow batches, at most so many in all."""
+        if self._table is None and len(self._batches) > 1:
+            self._gather(most)
         out: list[pyarrow.RecordBatch] = []
         count = 0
         while self._batches and (most is None or count < most):
@@ -147,8 +154,34 @@ class Chunk:
             self._finish_batch()
         return out
 
+    def _gather(self, most: int | None) -> None:
+        """Make one table of as many batches as are wanted; they wait, in case they are needed again."""
+        from kclient.consumer.decode import arrow_from_all  # noqa: PLC0415 - imports pyarrow
+
+        count = number = 0
+        for batch in self._batches:
+            number += 1
+            count += batch.next_offset - max(batch.base_offset, self.position)
+            if most is not None and count >= most:
+                break
+        chosen = list(islice(self._batches, number))
+        try:
+            table = arrow_from_all(chosen, self.cursor.partition, self.position)
+        except ProtocolError:
+            return  # one by one it will show which
+        self._rest, self._table = None, table
+        self._gathered = chosen[:-1]
+        for _ in self._gathered:
+            self._batches.popleft()
+
+    def _scatter(self) -> None:
+        """Take the batches of the table apart again, to be decoded from the position on."""
+        self._batches.extendleft(reversed(self._gathered))
+        self._gathered, self._table = [], None
+
     def _decode(self, decoder: Decoder) -> Records:
-        self._table, self._at = None, 0
+        self._scatter()
+        self._at = 0
         try:
             self._rest, failure = decoder.records(self._batches[0], self.cursor.partition, self.position)
         except ProtocolError as error:
@@ -178,6 +211,7 @@ class Chunk:
     def _finish_batch(self) -> None:
         self._last = batch = self._batches.popleft()
         self._rest = self._table = None
+        self._gathered = []
         self._at = 0
         self.epoch = batch.leader_epoch
         # A batch, or an old message, may end before the offset that was asked for.

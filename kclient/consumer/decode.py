@@ -8,12 +8,14 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, PoisonRecordError
 from kclient.records import ControlType, ModernBatch, parse_control
+from kclient.records.batch import RUNS_FROM
+from kclient.records.objects import Origin
 from kclient.types import Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -137,12 +139,37 @@ def arrow_from(batch: RecordBatch | None, partition: TopicPartition, start: int)
 
     if batch is None:
         return concat_batches([])
-    table = batch.arrow(*partition)
-    # Where an old batch begins shows only now: its `base_offset` is its last one.
-    if table.num_rows and (batch.base_offset < start or not isinstance(batch, ModernBatch)):
-        offsets = table.column("offset").to_numpy()
-        table = table.slice(int(offsets.searchsorted(start)))
-    return table
+    return _from(batch.arrow(*partition), start)
+
+
+def arrow_from_all(
+    batches: Sequence[RecordBatch], partition: TopicPartition, start: int
+) -> pyarrow.RecordBatch:
+    """The same of several batches in a row: large ones by columns, small ones, which are dear, together."""
+    from kclient.records.arrow import arrow_batches, arrow_from_records, concat_batches  # noqa: PLC0415
+
+    tables: list[pyarrow.RecordBatch] = []
+    for small, group in groupby(batches, _is_small):
+        if small:
+            tables.append(arrow_from_records([r for batch in group for r in batch.records(*partition)]))
+        else:
+            parts = [
+                (batch.columns(), Origin(*partition, batch.timestamp_type, batch.leader_epoch))
+                for batch in group
+            ]
+            tables.append(arrow_batches(parts))
+    return _from(concat_batches(tables), start)
+
+
+def _is_small(batch: RecordBatch) -> bool:
+    return not isinstance(batch, ModernBatch) or batch.record_count < RUNS_FROM
+
+
+def _from(table: pyarrow.RecordBatch, start: int) -> pyarrow.RecordBatch:
+    """The rows from an offset on."""
+    if not table.num_rows or table.column("offset")[0].as_py() >= start:
+        return table
+    return table.slice(int(table.column("offset").to_numpy().searchsorted(start)))
 
 
 def visible(

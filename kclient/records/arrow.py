@@ -49,6 +49,23 @@ SCHEMA = pa.schema(_FIELDS)
 
 def arrow_batch(columns: Columns, origin: Origin) -> pa.RecordBatch:
     """The records of one batch with the columns of `SCHEMA`."""
+    return _arrow(columns, origin, np.full(len(columns.offsets), origin.timestamp_type, np.int32))
+
+
+def arrow_batches(parts: Sequence[tuple[Columns, Origin]]) -> pa.RecordBatch:
+    """The records of several batches of one partition, in order, as one Arrow batch.
+
+    Batches that lie in one buffer, as uncompressed ones of one fetch do, are copied once for all.
+    """
+    joined = _joined([columns for columns, _ in parts])
+    if joined is None:
+        return concat_batches([arrow_batch(columns, origin) for columns, origin in parts])
+    kinds = np.array([origin.timestamp_type for _, origin in parts], np.int32)
+    counts = [len(columns.offsets) for columns, _ in parts]
+    return _arrow(joined, parts[0][1], kinds.repeat(counts))
+
+
+def _arrow(columns: Columns, origin: Origin, timestamp_types: NDArray[np.int32]) -> pa.RecordBatch:
     count = len(columns.offsets)
     keys, values = _take(
         columns.buffer,
@@ -60,12 +77,35 @@ def arrow_batch(columns: Columns, origin: Origin) -> pa.RecordBatch:
         pa.array(np.full(count, origin.partition, np.int32)),
         pa.array(columns.offsets),
         _numbers(_TIMESTAMP, columns.timestamps),
-        pa.array(np.full(count, origin.timestamp_type, np.int32)),
+        pa.array(timestamp_types),
         keys,
         values,
         _headers(columns.buffer, count, columns.headers),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _joined(parts: Sequence[Columns]) -> Columns | None:
+    """The columns of batches in one buffer as those of one batch; None if they are not that simple."""
+    whole = parts[0].buffer.obj
+    if any(part.buffer.obj is not whole or part.headers is not None for part in parts):
+        return None
+    buffer = memoryview(whole).cast("B")
+    begin = _address(buffer)
+    shifts = [_address(part.buffer) - begin for part in parts]
+    return parts[0]._replace(
+        buffer=buffer,
+        offsets=np.concatenate([part.offsets for part in parts]),
+        timestamps=np.concatenate([part.timestamps for part in parts]),
+        key_starts=np.concatenate([part.key_starts + at for part, at in zip(parts, shifts, strict=True)]),
+        key_sizes=np.concatenate([part.key_sizes for part in parts]),
+        value_starts=np.concatenate([part.value_starts + at for part, at in zip(parts, shifts, strict=True)]),
+        value_sizes=np.concatenate([part.value_sizes for part in parts]),
+    )
+
+
+def _address(view: memoryview) -> int:
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
 
 
 def arrow_from_records(records: Sequence[BytesRecord]) -> pa.RecordBatch:
@@ -110,6 +150,9 @@ def _take(
     buffer: memoryview, first: tuple[Int64s, Int64s], second: tuple[Int64s, Int64s]
 ) -> tuple[pa.Array[Any], pa.Array[Any]]:
     """Two fields of every record, of which the first comes first. Sizes of -1 become nulls."""
+    same = _of_one_size(buffer, *first), _of_one_size(buffer, *second)
+    if same[0] is not None and same[1] is not None:
+        return same[0], same[1]
     count = len(first[0])
     # first, gap, second, gap of each record: the end of each is the start of the next.
     bounds = np.empty(4 * count + 1, np.int32)
@@ -126,6 +169,19 @@ def _take(
         wanted: pa.Array[Any] = pa.array(np.arange(place, 4 * count, 4), mask=null if null.any() else None)
         taken.append(laid.take(wanted))
     return taken[0], taken[1]
+
+
+def _of_one_size(buffer: memoryview, starts: Int64s, sizes: Int64s) -> pa.Array[Any] | None:
+    """Fields that are all of one size, copied without looking at each; None for others."""
+    size = int(sizes[0]) if len(sizes) else 0
+    if size < 1 or not (sizes == size).all():
+        return None
+    # Items that overlap, one beginning at every byte.
+    every = np.ndarray((len(buffer) - size + 1,), np.dtype((np.void, size)), buffer, strides=(1,))
+    ends = np.arange(0, (len(sizes) + 1) * size, size, dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.binary(), len(sizes), [None, pa.py_buffer(ends.data), pa.py_buffer(every[starts].data)]
+    )
 
 
 def _headers(buffer: memoryview, count: int, headers: HeaderColumns | None) -> pa.Array[Any]:
