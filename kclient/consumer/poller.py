@@ -30,7 +30,7 @@ Taken = dict[TopicPartition, list[Record[Any, Any]]]
 
 # Without a limit, a call takes from no further partition when it has so many records: the next answer wants
 # to be read meanwhile.
-_ENOUGH = 10_000
+_ENOUGH = 20_000
 _NOTHING: Iterator[Record[Any, Any]] = iter(())
 P = ParamSpec("P")
 T = TypeVar("T")
