@@ -131,8 +131,9 @@ class Controls:
 
     def paused(self) -> frozenset[TopicPartition]:
         """The partitions that are paused."""
-        cursors = self._engine.subscription.cursors
-        return frozenset(partition for partition, cursor in cursors.items() if cursor.paused)
+        subscription = self._engine.subscription
+        with subscription.lock:
+            return frozenset(key for key, cursor in subscription.cursors.items() if cursor.paused)
 
     # How it goes
 

@@ -63,6 +63,7 @@ class Engine:
         )
         self.decoder = Decoder(config.key_deserializer, config.value_deserializer, config.on_poison)
         self.poller = Poller(self.subscription, self.buffer, self.decoder, self.counters)
+        self.subscription.takes_one_by_one = self.poller.has_moved
         self.cluster: Cluster | None = None
         self.reader: Reader | None = None
         self.group: Group | None = None

@@ -69,6 +69,7 @@ class Poller:
         self._counters = counters
         self._touched: set[Cursor] = set()
         self._hand: Hand | None = None
+        self._left = 0  # in hand, when somebody looked last
         # What is left of the batch in hand; used up, it stays an iterator that gives nothing.
         self.in_hand: Iterator[Record[Any, Any]] = _NOTHING
 
@@ -151,6 +152,13 @@ class Poller:
     def deals_from(self, wanted: frozenset[TopicPartition]) -> bool:
         """Whether the batch in hand is of one of these partitions."""
         return self._hand is not None and self._hand.partition in wanted
+
+    def has_moved(self) -> bool:
+        """Whether a record in hand was taken since the last look: those that take them do not call us."""
+        hand = self._hand
+        left = 0 if hand is None else hand.left
+        moved, self._left = left != self._left, left
+        return moved
 
     def _put_down(self) -> None:
         hand = self._hand

@@ -163,6 +163,7 @@ class Lookup(Worker):
                 if committed is not None:
                     epoch = committed.leader_epoch
                     cursor.find(committed.offset, NO_EPOCH if epoch is None else epoch)
+                    cursor.leader_epoch = NO_EPOCH  # not seen from this place yet: it has to be validated
                 elif reader.policy.may_reset:
                     cursor.happens(Event.NOT_COMMITTED)
                 else:

@@ -40,6 +40,8 @@ class Subscription:
         self._on_change = on_change
         self._on_wake = on_wake
         self._waiting = 0
+        # Whether the application has taken a record since this was asked last, without calling us for it.
+        self.takes_one_by_one: Callable[[], bool] = lambda: False
         self._matched = False  # the topics of the pattern are known
 
     def __repr__(self) -> str:
@@ -182,7 +184,7 @@ class Subscription:
         self._on_change()
 
     def waiting(self) -> bool:
-        return self._waiting > 0
+        return self._waiting > 0 or self.takes_one_by_one()
 
     def wake(self) -> None:
         self._on_wake()

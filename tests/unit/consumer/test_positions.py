@@ -302,6 +302,35 @@ def test_committed_offsets_are_where_a_group_goes_on() -> None:
     live(story)
 
 
+def test_a_committed_offset_is_compared_with_what_a_new_leader_has() -> None:
+    async def story(world: World) -> None:
+        world.fill_all(1, batches=10, records=10)
+        async with world.reader(group_id="billing") as consumer:
+            await take(consumer, 100)
+        truncate(world, 70, records=60)
+        async with world.reader(group_id="billing") as consumer:
+            assert offsets((await take(consumer, 60))[part()]) == list(range(70, 130))
+
+    live(story, nodes=3)
+
+
+def test_an_application_that_takes_records_one_by_one_is_alive_however_long_each_takes() -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        options = {"group_id": "billing", "max_poll_interval_ms": 10_000}
+        async with world.consumer(Topic, **options) as consumer:
+            async for record in consumer:
+                await asyncio.sleep(6)
+                assert consumer.assignment() == {part()}
+                if record.offset == 20:
+                    break
+            assert record.offset == 20
+            await asyncio.sleep(25)
+            assert not consumer.assignment()
+
+    live(story)
+
+
 def test_committing_without_a_group_says_what_is_missing() -> None:
     async def story(world: World) -> None:
         world.fill(part())
