@@ -43,7 +43,6 @@ class Chunk:
     __slots__ = (
         "_at",
         "_batches",
-        "_gathered",
         "_last",
         "_rest",
         "_table",
@@ -76,9 +75,8 @@ class Chunk:
         self._last: RecordBatch | None = None  # the one that was finished last
         self._rest: Records | None = None  # of the first batch, decoded
         self._at = 0  # what of it is handed out
-        # As Arrow, with what is left of the batches before it that were gathered into one table with it.
+        # As Arrow, with the batches before it that were gathered into one table with it.
         self._table: pyarrow.RecordBatch | None = None
-        self._gathered: list[RecordBatch] = []
 
     def __repr__(self) -> str:
         topic, number = self.cursor.partition
@@ -127,13 +125,12 @@ class Chunk:
 
     def mark(self) -> Mark:
         """All that `take` changes, for `rewind`."""
-        batches = deque([*self._gathered, *self._batches])
-        return Mark(batches, self._rest, self._at, self.position, self.next_offset, self.failure)
+        return Mark(self._batches.copy(), self._rest, self._at, self.position, self.next_offset, self.failure)
 
     def rewind(self, mark: Mark) -> None:
         """As if nothing had been taken since `mark`."""
         self._batches, self._rest, self._at, self.position, self.next_offset, self.failure = mark
-        self._table, self._gathered = None, []
+        self._table = None
 
     def take_arrow(self, most: int | None) -> list[pyarrow.RecordBatch]:
         """The next records as Arrow batches, at most so many in all."""
@@ -155,7 +152,7 @@ class Chunk:
         return out
 
     def _gather(self, most: int | None) -> None:
-        """Make one table of as many batches as are wanted; they wait, in case they are needed again."""
+        """Make one table of as many batches as are wanted; what is not taken of it is of the last of them."""
         from kclient.consumer.decode import arrow_from_all  # noqa: PLC0415 - imports pyarrow
 
         count = number = 0
@@ -170,18 +167,11 @@ class Chunk:
         except ProtocolError:
             return  # one by one it will show which
         self._rest, self._table = None, table
-        self._gathered = chosen[:-1]
-        for _ in self._gathered:
+        for _ in chosen[:-1]:
             self._batches.popleft()
 
-    def _scatter(self) -> None:
-        """Take the batches of the table apart again, to be decoded from the position on."""
-        self._batches.extendleft(reversed(self._gathered))
-        self._gathered, self._table = [], None
-
     def _decode(self, decoder: Decoder) -> Records:
-        self._scatter()
-        self._at = 0
+        self._table, self._at = None, 0
         try:
             self._rest, failure = decoder.records(self._batches[0], self.cursor.partition, self.position)
         except ProtocolError as error:
@@ -211,7 +201,6 @@ class Chunk:
     def _finish_batch(self) -> None:
         self._last = batch = self._batches.popleft()
         self._rest = self._table = None
-        self._gathered = []
         self._at = 0
         self.epoch = batch.leader_epoch
         # A batch, or an old message, may end before the offset that was asked for.

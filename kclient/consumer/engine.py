@@ -72,6 +72,7 @@ class Engine:
         self.woken = False
         self.last_poll: float | None = None
         self._threads = lock is not None
+        self._sees_all_topics = False  # or has asked for them
         self._polled = 0.0  # when the group was told last
         self._membership: Membership | None = None
         self._settings = config.group_settings()
@@ -93,6 +94,7 @@ class Engine:
         self.cluster = cluster = Cluster(self.config)
         if self.subscription.pattern is not None:  # else the group would first be joined for no topics
             cluster.metadata.follow_all()
+            self._sees_all_topics = True
         try:
             await cluster.start(cluster.deadline(deadline_ms))
         except BaseException:
@@ -217,8 +219,12 @@ class Engine:
     def _subscription_changed(self) -> None:
         assert self.cluster is not None
         subscription = self.subscription
-        self.cluster.metadata.follow_all(subscription.pattern is not None)
-        subscription.match(self.cluster.metadata.snapshot)
+        by_pattern = subscription.pattern is not None
+        if by_pattern and self._sees_all_topics:
+            subscription.match(self.cluster.metadata.snapshot)
+        elif by_pattern or self._sees_all_topics:
+            self.cluster.metadata.follow_all(by_pattern)
+        self._sees_all_topics = by_pattern
         if self.group is not None:
             self.group.listen(self._listener)
             self.group.subscription_changed()

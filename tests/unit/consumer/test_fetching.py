@@ -261,6 +261,7 @@ def test_what_is_fetched_ahead_stays_within_its_bound_however_large_the_backlog(
                 most = max(most, buffer.held + buffer.reserved)
                 left -= sum(map(len, (await consumer.getmany(max_records=200)).values()))
             assert bound / 2 < most <= bound
+            assert min(request.max_bytes for request in world.fetches) >= bound / 4
 
     live(story)
 
@@ -335,6 +336,17 @@ def test_without_a_group_a_subscription_is_to_all_partitions_also_of_topics_to_c
             world.fill(part(0, "other"))
             await take(consumer, 100)
             assert consumer.subscription() == {"log-a", "log-b"}
+
+    live(story)
+
+
+def test_a_group_is_not_joined_for_a_pattern_before_its_topics_are_known() -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        async with world.consumer(group_id="billing") as consumer:
+            consumer.subscribe(pattern="ord.*")
+            await take(consumer, 100)
+            assert world.requests.count("SYNC_GROUP") == 1
 
     live(story)
 

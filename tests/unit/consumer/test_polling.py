@@ -169,9 +169,12 @@ def test_several_callers_share_what_comes() -> None:
     async def story(world: World) -> None:
         world.fill(part())
         async with world.reader() as consumer:
+            single = [asyncio.ensure_future(consumer.getone()) for _ in range(80)]
+            await asyncio.sleep(0)
             many = asyncio.ensure_future(consumer.getmany(timeout_ms=60_000, max_records=10))
-            found = await asyncio.gather(*(consumer.getone() for _ in range(90)))
-            assert sorted(offsets([*found, *(await many)[part()]])) == list(range(100))
+            last = await asyncio.gather(*(consumer.getone() for _ in range(10)))
+            found = [*(await asyncio.gather(*single)), *last, *(await many)[part()]]
+            assert sorted(offsets(found)) == list(range(100))
 
     live(story)
 
