@@ -122,11 +122,12 @@ class FrameBuffer:
 
     Small frames pass through one scratch buffer and come out as `bytes`. A frame that does not fit it is read
     into a buffer of its own and comes out as a `memoryview` of that, so that records are never copied. Such a
-    buffer starts at `eager` bytes at most and grows as bytes arrive: a size field alone allocates nothing.
-    The scratch buffer, of `scratch` bytes, is not made before the first byte comes.
+    buffer starts at `eager` bytes at most, or at what the frame before had, and grows as bytes arrive: a size
+    field alone allocates nothing. The scratch buffer, of `scratch` bytes, is not made before the first byte
+    comes.
     """
 
-    __slots__ = ("_eager", "_filled", "_large", "_scratch", "_scratch_size", "_size", "max_frame")
+    __slots__ = ("_came", "_eager", "_filled", "_large", "_scratch", "_scratch_size", "_size", "max_frame")
 
     def __init__(
         self, max_frame: int = DEFAULT_MAX_FRAME, eager: int = 1 << 20, scratch: int = _SCRATCH
@@ -137,6 +138,7 @@ class FrameBuffer:
         self._scratch = bytearray()
         self._large: bytearray | None = None
         self._size = 0  # of the large frame under way
+        self._came = 0  # bytes of the large frame before
         self._filled = 0  # bytes in whichever buffer is in use
 
     def __repr__(self) -> str:
@@ -189,7 +191,7 @@ class FrameBuffer:
         return size
 
     def _begin_large(self, size: int, received: bytearray) -> None:
-        self._large = received.ljust(min(size, max(self._eager, len(received) + 1)), b"\0")
+        self._large = received.ljust(min(size, max(self._eager, self._came, len(received) + 1)), b"\0")
         self._size = size
         self._filled = len(received)
 
@@ -201,4 +203,5 @@ class FrameBuffer:
             return []
         self._large = None
         self._filled = 0
+        self._came = len(large)
         return [memoryview(large)]
