@@ -5,7 +5,16 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
-from benchmarks import broker, codec, imports, produce, produce_latency, produce_memory, requests
+from benchmarks import (
+    broker,
+    codec,
+    consume,
+    imports,
+    produce,
+    produce_latency,
+    produce_memory,
+    requests,
+)
 
 PEERS = ("kclient-kafka", "aiokafka", "kafka-python", "confluent-kafka", "numpy", "pyarrow")
 
@@ -30,6 +39,9 @@ def main() -> None:
     broker_result = broker.run()
     print("\nThe embedded broker: confluent-kafka writes and reads records of 1 KB, medians of rounds")
     print(broker.table(broker_result))
+    consume_rows = consume.run()
+    print("\nReading six partitions of one broker, records per second, medians of alternating rounds")
+    print(consume.table(consume_rows))
     import_rows = imports.run()
     print("\nImport time beyond a bare interpreter")
     print(imports.table(import_rows))
@@ -40,6 +52,7 @@ def main() -> None:
         + produce_latency.behind(latency_rows)
         + produce_memory.behind(memory_result)
         + broker.behind(broker_result)
+        + consume.behind(consume_rows)
         + imports.behind(import_rows)
     )
     print("\nBehind what was promised:" if behind else "\nBehind what was promised: nowhere")
