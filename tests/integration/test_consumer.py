@@ -27,7 +27,12 @@ def new_topic(kafka: PlainKafka, partitions: int = 1) -> str:
 
 
 def produce(bootstrap: str, topic: str, count: int, partitions: int = 1, codec: str = "none") -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": codec})
+    settings = {
+        "linger.ms": 20,
+        "compression.type": codec,
+        "enable.idempotence": True,
+    }  # which keeps the order
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     for number in range(count):
         producer.produce(
             topic,
