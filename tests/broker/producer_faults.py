@@ -13,6 +13,7 @@ from typing import Any
 from kclient import errors
 from kclient.broker import Broker
 from kclient.broker.api import RequestContext
+from kclient.broker.faults import Fault, Kind
 from kclient.errors import BrokerError
 from kclient.records.layout import HEADER, BatchHeader
 from kclient.testing import Conditions, Simulation
@@ -91,6 +92,7 @@ class Trouble:
         self._broker = broker
         self._topic = topic
         self._partitions = partitions
+        self._planned: list[Fault] = []
         self._honest = Honest()
         broker.faults.hook = self._honest
         self._kinds: list[Callable[[], None]] = [
@@ -117,11 +119,14 @@ class Trouble:
         ]
 
     async def run(self, events: int, pause: float) -> None:
-        """`events` things go wrong, with up to `pause` seconds between them."""
-        chosen = self._random.sample(self._kinds, self._random.randint(1, 8))
+        """`events` things go wrong: some from the beginning, then with up to `pause` seconds between them."""
+        chosen = self._random.sample(self._kinds, self._random.randint(2, 10))
         stops = self._random.random() < 0.5
-        for _ in range(events):
-            await asyncio.sleep(self._random.uniform(0, pause))
+        at_once = self._random.randint(0, 4)
+        self._change_latency()
+        for number in range(events):
+            if number >= at_once:
+                await asyncio.sleep(self._random.uniform(0, pause))
             if stops and self._random.random() < 0.2:
                 await self._stop_or_start()
             else:
@@ -137,6 +142,11 @@ class Trouble:
             if not self._broker.is_running(node):
                 await self._broker.start_node(node)
 
+    @property
+    def met(self) -> set[Kind]:
+        """What of all that was planned in the broker has come about."""
+        return {fault.kind for fault in self._planned if fault.met}
+
     def _place(self, node: int) -> tuple[str, int]:
         return HOST, self._broker.nodes[node].listeners["PLAINTEXT"].port
 
@@ -146,16 +156,20 @@ class Trouble:
     def _whom(self) -> dict[str, Any]:
         """How often, and to which node it happens."""
         random = self._random
-        return {"times": random.randint(1, 4), "node": random.choice([None, None, *NODES])}
+        return {"times": random.randint(1, 6), "node": random.choice([None, None, *NODES])}
 
     # In the broker
 
+    def _plan(self, make: Callable[..., Fault], *arguments: Any, **options: Any) -> None:
+        self._planned.append(make(*arguments, **options))
+
     def _answer_retriable(self) -> None:
         key = self._random.choice([ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID])
-        self._broker.faults.answer_with(key, self._random.choice(RETRIABLE), **self._whom())
+        self._plan(self._broker.faults.answer_with, key, self._random.choice(RETRIABLE), **self._whom())
 
     def _answer_fatal(self) -> None:
-        self._broker.faults.answer_with(ApiKey.PRODUCE, self._random.choice(FATAL), **self._whom())
+        kind = self._random.choice(FATAL)
+        self._plan(self._broker.faults.answer_with, ApiKey.PRODUCE, kind, **self._whom())
 
     def _refuse(self) -> None:
         kind = self._random.choice(REFUSALS)
@@ -163,30 +177,30 @@ class Trouble:
 
     def _say_repeated(self) -> None:
         self._honest.repetitions += self._random.randint(1, 3)
-        self._broker.faults.close(ApiKey.PRODUCE, handled=True)
+        self._plan(self._broker.faults.close, ApiKey.PRODUCE, handled=True)
 
     def _delay(self) -> None:
         seconds = self._random.choice([0.05, 0.5, 3.0])
-        self._broker.faults.delay(self._random.choice(ASKED), seconds, **self._whom())
+        self._plan(self._broker.faults.delay, self._random.choice(ASKED), seconds, **self._whom())
 
     def _throttle(self) -> None:
-        self._broker.faults.throttle(ApiKey.PRODUCE, self._random.choice([50, 500, 3000]), **self._whom())
+        milliseconds = self._random.choice([50, 500, 3000])
+        self._plan(self._broker.faults.throttle, ApiKey.PRODUCE, milliseconds, **self._whom())
 
     def _trickle(self) -> None:
-        self._broker.faults.slow(
-            self._random.choice(ASKED), self._random.choice([20, 100, 1000]), **self._whom()
-        )
+        pace = self._random.choice([20, 100, 1000])
+        self._plan(self._broker.faults.slow, self._random.choice(ASKED), pace, **self._whom())
 
     def _go_half_open(self) -> None:
-        self._broker.faults.half_open(self._random.choice(ASKED), node=self._node())
+        self._plan(self._broker.faults.half_open, self._random.choice(ASKED), node=self._node())
 
     def _drop(self) -> None:
         handled = self._random.random() < 0.5
-        self._broker.faults.drop(self._random.choice(ASKED), handled=handled, **self._whom())
+        self._plan(self._broker.faults.drop, self._random.choice(ASKED), handled=handled, **self._whom())
 
     def _close(self) -> None:
         handled = self._random.random() < 0.5
-        self._broker.faults.close(self._random.choice(ASKED), handled=handled, **self._whom())
+        self._plan(self._broker.faults.close, self._random.choice(ASKED), handled=handled, **self._whom())
 
     # In the cluster
 
@@ -210,8 +224,8 @@ class Trouble:
         self._sim.loop.call_later(self._random.choice([0.1, 1.0, 5.0]), what, *arguments)
 
     def _change_latency(self) -> None:
-        most = self._random.choice([0.0, 0.01, 0.2])
-        pieces = self._random.choice([None, None, (20, 500)])
+        most = self._random.choice([0.001, 0.02, 0.2])
+        pieces = self._random.choice([None, None, None, (20, 500)])
         self._sim.network.conditions(Conditions(latency=(0.0, most), segments=pieces))
 
     def _reset(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kclient import AsyncProducer
 from kclient.broker import Broker
+from kclient.broker.faults import Kind
 from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.producer import Delivery
 from kclient.records import read_batches
@@ -49,13 +50,17 @@ class Sent:
 
 @dataclass
 class History:
-    """All that happened. `log` has values by partition and offset, `complaints` what was seen on the way."""
+    """All that happened.
+
+    `log` has values by partition and offset, `complaints` what was seen on the way, `met` the faults.
+    """
 
     digest: str = ""
     sent: list[Sent] = field(default_factory=list)
     refused: list[bytes] = field(default_factory=list)
     log: dict[int, dict[int, bytes]] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+    met: set[Kind] = field(default_factory=set)
 
     @property
     def acknowledged(self) -> int:
@@ -71,8 +76,8 @@ def options(random: Random) -> dict[str, Any]:
         "compression_type": random.choice([None, None, "gzip", "snappy", "lz4", "zstd"]),
         "buffer_memory": random.choice([1000, 5000, 100_000, 10_000_000]),
         "max_request_size": random.choice([600, 2000, 1_048_576]),
-        "max_block_ms": random.choice([100, 5000, 60_000]),
-        "delivery_timeout_ms": random.choice([300, 1500, 5000, 30_000, 30_000]),
+        "max_block_ms": random.choice([100, 5000, 60_000, 60_000]),
+        "delivery_timeout_ms": random.choice([400, 2000, 5000, 30_000, 30_000, 30_000]),
         "request_timeout_ms": random.choice([200, 1000, 5000]),
         "retries": random.choice([2, 2_147_483_647, 2_147_483_647]),
         "retry_backoff_ms": random.choice([50, 100]),
@@ -95,7 +100,7 @@ class Workload:
     async def run(self) -> None:
         random = self._random
         tasks = random.randint(1, 4)
-        shares = [random.randint(10, 60) for _ in range(tasks)]
+        shares = [random.randint(10, 40) for _ in range(tasks)]
         await asyncio.gather(*(self._send_some(task, count) for task, count in enumerate(shares)))
 
     async def _send_some(self, task: int, count: int) -> None:
@@ -198,7 +203,7 @@ async def story(sim: Simulation, **fixed: Any) -> History:
             servers = broker.bootstrap_servers
             producer = AsyncProducer(bootstrap_servers=servers, clock=sim.clock, **chosen)
             workloads.append(Workload(sim, number, history, producer))
-        troubled = asyncio.create_task(trouble.run(random.randint(1, 25), random.choice([0.02, 0.2, 1.0])))
+        troubled = asyncio.create_task(trouble.run(random.randint(3, 25), random.choice([0.02, 0.1, 0.5])))
         await asyncio.gather(*(workload.run() for workload in workloads))
         if random.random() < 0.8:
             await troubled
@@ -209,6 +214,7 @@ async def story(sim: Simulation, **fixed: Any) -> History:
         await trouble.end()
         await asyncio.sleep(10)  # what is still on its way arrives
         history.log = {number: _values(broker, number) for number in range(partitions)}
+    history.met = trouble.met
     history.digest = sim.trace.digest()
     return history
 
