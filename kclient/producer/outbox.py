@@ -149,7 +149,8 @@ class Outbox:
         if self.identity is None:
             return None
         batch = self.returned.pop(0) if self.returned else self._new_batch()
-        batch.first = not self.flying
+        # Only older ones count: were younger ones in flight again and again, its turn would never come.
+        batch.first = all(batch.number < other.number for other in self.flying)
         self.flying.append(batch)
         return batch
 

@@ -90,6 +90,18 @@ def test_batches_are_taken_in_order_and_numbered_and_as_many_as_may_be_in_flight
     assert take(box).sequence == 5
 
 
+def test_the_oldest_batch_is_in_its_turn_although_younger_ones_are_in_flight() -> None:
+    box = filled(4)
+    box.written(take(box))
+    oldest, younger = take(box), take(box)
+    box.back(oldest, refused=True)
+    assert take(box) is oldest
+    assert oldest.first
+    box.back(younger, refused=True)
+    assert take(box) is younger
+    assert not younger.first
+
+
 def test_parts_are_joined_and_split_to_fill_batches_exactly() -> None:
     box = outbox(3 * RECORD)
     box.add(part_of(b"0000", b"0001"))
