@@ -194,6 +194,10 @@ class AsyncProducer:
         if core is not None:
             await core.close(Deadline.after(core.loop, timeout_ms / 1000))
 
+    async def stop(self) -> None:
+        """`close`, under the name that aiokafka has for it."""
+        await self.close()
+
     @property
     def closed(self) -> bool:
         return self._closed
