@@ -66,6 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self._throttle_timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
+        self._ungated = asyncio.Event()
+        self._ungated.set()
         self._gone: asyncio.Future[None] = loop.create_future()
         self._on_close: list[Callable[[], None]] = []
 
@@ -145,8 +147,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def has_room(self) -> bool:
-        """Whether the socket takes more bytes now."""
-        return self._room.is_set()
+        """Whether a request would be written now: no gate holds it back, and the socket takes more bytes."""
+        return not self._gates and self._room.is_set()
+
+    async def ungated(self) -> None:
+        """Wait while a gate is closed; a throttle and a re-authentication end by themselves."""
+        await self._ungated.wait()
 
     async def writable(self, deadline: Deadline) -> None:
         """Wait while the socket takes no more bytes."""
@@ -163,10 +169,13 @@ class Connection(asyncio.BufferedProtocol):
     def hold(self) -> None:
         """Close the gate: requests wait until `release` has been called as often as `hold`."""
         self._gates += 1
+        self._ungated.clear()
 
     def release(self) -> None:
         """Open the gate; what waited is written in order."""
         self._gates -= 1
+        if not self._gates:
+            self._ungated.set()
         while self._held and not self._gates and self.error is None:
             self._write(self._held.popleft())
 
@@ -181,6 +190,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
         self._room.set()
+        self._ungated.set()
         waiting = [entry for _, entry in self._in_flight] + list(self._held)
         self._in_flight.clear()
         self._held.clear()

@@ -303,6 +303,7 @@ class Sender:
 
     async def _wait_for_room(self, connection: Connection) -> None:
         try:
+            await connection.ungated()
             await connection.writable(Deadline.after(self._loop, self._timeout))
         except KafkaError as error:
             self.last_error = error

@@ -159,6 +159,28 @@ def test_with_acks_0_a_full_socket_is_waited_for() -> None:
     simulate(main)
 
 
+def test_with_acks_0_a_gate_holds_records_back_as_it_does_others() -> None:
+    async def main(sim: Simulation) -> None:
+        async with Broker(clock=sim.clock) as broker:
+            broker.create_topic("t")
+            servers = broker.bootstrap_servers
+            async with AsyncProducer(bootstrap_servers=servers, clock=sim.clock, acks=0) as producer:
+                await producer.send_and_wait("t", b"first")
+                assert producer._core is not None
+                link = next(iter(producer._core.cluster._links.values()))
+                assert link.connection is not None
+                link.connection.hold()
+                held = await producer.send("t", b"second")
+                await asyncio.sleep(5)
+                assert not held.done()
+                link.connection.release()
+                await held
+                await asyncio.sleep(1)
+                assert values(broker) == [b"first", b"second"]
+
+    simulate(main)
+
+
 async def _send_much(producer: AsyncProducer) -> None:
     for _ in range(3_000):
         await producer.send("t", bytes(1_000))
