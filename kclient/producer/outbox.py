@@ -262,6 +262,8 @@ class Outbox:
         while self.waiting and room > 0:
             part = self.waiting[0]
             if part.size > room:
+                if parts and 2 * room < self._rules.batch_size:
+                    break  # full enough: cutting a part costs more than the bytes are worth
                 fitting = _fitting(part, room)
                 if not fitting and parts:
                     break

@@ -24,6 +24,7 @@ from kclient.producer.partitioner import (
 from kclient.records.sizes import RECORD_OVERHEAD, headers_size
 from kclient.types import Header
 
+_INT16 = 1 << 15
 # Fewer records than this are spread faster one by one.
 _FEW = 48
 
@@ -91,6 +92,8 @@ class Spread:
         keys = cast("list[bytes]", columns.keys)
         if len(keys) >= _FEW:
             try:
+                if type(self._keyed) is KeyHash:  # without a list in between
+                    return cast("Sequence[int]", self._keyed.hashing.partitions(keys, view.count)), {}
                 return self._keyed.partition_many(keys, view.count), {}
             except Exception:  # noqa: BLE001 - a user's code; asked one by one it tells which record is at fault
                 return self._one_by_one(topic, columns, view)
@@ -184,7 +187,9 @@ def _by_index(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Pa
     """All records of a partition beside each other, by one stable sort of small numbers."""
     import numpy as np  # noqa: PLC0415 - only those who send much pay for the import
 
-    by_record = np.asarray(numbers, np.int32)
+    by_record = np.asarray(numbers)
+    if by_record.min() > -_INT16 and by_record.max() < _INT16:
+        by_record = by_record.astype(np.int16)  # small numbers have a sort of their own
     order = by_record.argsort(kind="stable")
     ends = np.flatnonzero(np.diff(by_record[order])) + 1
     bounds = [0, *ends.tolist(), len(numbers)]

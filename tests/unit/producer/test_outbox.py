@@ -103,20 +103,28 @@ def test_the_oldest_batch_is_in_its_turn_although_younger_ones_are_in_flight() -
 
 
 def test_parts_are_joined_and_split_to_fill_batches_exactly() -> None:
-    box = outbox(3 * RECORD)
+    box = outbox(4 * RECORD)
     box.add(part_of(b"0000", b"0001"))
     box.add(part_of(b"0002", b"0003", b"0004"))
-    assert box.next_size() == 3 * RECORD
+    assert box.next_size() == 4 * RECORD
     first = take(box)
-    assert content(first) == [b"0000", b"0001", b"0002"]
-    assert (first.count, first.size, box.next_size()) == (3, 3 * RECORD, 2 * RECORD)
+    assert content(first) == [b"0000", b"0001", b"0002", b"0003"]
+    assert (first.count, first.size, box.next_size()) == (4, 4 * RECORD, RECORD)
     second = take(box)
-    assert content(second) == [b"0003", b"0004"]
-    assert second.sequence == 3
+    assert content(second) == [b"0004"]
+    assert second.sequence == 4
     assert box.bytes == 5 * RECORD
     for batch in (first, second):
         box.written(batch)
     assert box.bytes == 0
+
+
+def test_a_batch_that_is_more_than_half_full_takes_no_piece_of_the_next_part() -> None:
+    box = outbox(5 * RECORD)
+    box.add(part_of(b"0000", b"0001", b"0002"))
+    box.add(part_of(b"0003", b"0004", b"0005"))
+    assert content(take(box)) == [b"0000", b"0001", b"0002"]
+    assert content(take(box)) == [b"0003", b"0004", b"0005"]
 
 
 def test_a_record_that_is_larger_than_a_batch_goes_alone() -> None:
