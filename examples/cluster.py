@@ -11,11 +11,13 @@ import os
 import sys
 from collections.abc import Iterator
 
-from kclient import Admin
+from kclient import Admin, Producer
 from kclient.admin import NewTopic
 from kclient.broker import Broker
 from kclient.errors import TopicAlreadyExistsError
 from kclient.testing import RunningBroker
+
+NEW_YEAR_MS = 1_767_225_600_000
 
 
 @contextlib.contextmanager
@@ -28,3 +30,15 @@ def cluster_with(topic: str, partitions: int = 6) -> Iterator[tuple[str, Broker 
         with Admin(bootstrap_servers=bootstrap) as admin, contextlib.suppress(TopicAlreadyExistsError):
             admin.create_topics(NewTopic(topic, partitions))
         yield bootstrap, embedded.broker if embedded else None
+
+
+def fill(bootstrap: str, topic: str, count: int, partitions: int = 1) -> None:
+    """Write "order 0", "order 1", … to the partitions in turn, one second apart from 2026 on."""
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for number in range(count):
+            producer.send(
+                topic,
+                b"order %d" % number,
+                partition=number % partitions,
+                timestamp_ms=NEW_YEAR_MS + number * 1_000,
+            )

@@ -54,6 +54,20 @@ send_many: 10000 rows, the last one in partition 5
 send_arrow: partitions [3, 4]
 send_pandas: ['2026-01-01T12:00:00', '2026-01-01T12:00:00']
 """,
+    "at_most_once": """\
+power cut after 3 records
+twice: 0
+never: order 3, order 4
+""",
+    "at_least_once": """\
+power cut after 3 records
+twice: order 0, order 1, order 2
+never: 0
+""",
+    "exactly_once_sqlite": """\
+power cut in the middle of a transaction
+100 results, 100 different ones
+""",
 }
 
 
