@@ -1,7 +1,7 @@
 """At least once: work first, then commit. A crash has what was not committed yet done again.
 
-The usual choice; the work should bear to be done twice. Automatic commits, the default, promise the same: they
-take in only what was handed out before the last call for records.
+The usual choice; the work should bear to be done twice. Automatic commits, the default, promise the same:
+they take in only what was handed out before the last call for records.
 """
 
 from __future__ import annotations

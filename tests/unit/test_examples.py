@@ -68,6 +68,26 @@ never: 0
 power cut in the middle of a transaction
 100 results, 100 different ones
 """,
+    "rebalance_listener": """\
+first gets [0, 1, 2, 3]
+first gives up [2, 3]
+second gets [2, 3]
+second gives up [2, 3]
+first gets [2, 3]
+first gives up [0, 1, 2, 3]
+100 records were written, 100 were read
+""",
+    "subscribe_pattern": """\
+10 records of orders-eu
+10 records of orders-us
+subscribed to ['orders-eu', 'orders-us']
+""",
+    "seek_by_time": """\
+partition 0: 45 to 50
+partition 1: 45 to 50
+10 records, the first are ['order 90', 'order 91']
+found: 45 and None
+""",
 }
 
 
