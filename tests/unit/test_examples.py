@@ -88,6 +88,18 @@ partition 1: 45 to 50
 10 records, the first are ['order 90', 'order 91']
 found: 45 and None
 """,
+    "pause_resume": """\
+all of the fast partition is done, the slow one goes on: True
+the slow one was paused: True
+fewer than 75 records waited: True
+""",
+    "consumer_per_thread": """\
+600 records in 3 threads: [200, 200, 200]
+""",
+    "worker_pool": """\
+199 records done, committed: 42
+200 records done, committed: 200
+""",
 }
 
 
