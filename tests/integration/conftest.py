@@ -1,4 +1,4 @@
-"""Brokers with secured listeners, shared by the tests of security; see `tests.support.secured`."""
+"""Three brokers for tests that break them, and those with secured listeners; see `tests.support.secured`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from tools.kafka import KafkaCluster
 from tools.kafka.fixtures import BrokerPool
 from tools.kafka.security import Security
 from tools.kafka.versions import DEFAULT_VERSION, OLD_VERSION
+
+
+@pytest.fixture(scope="module")
+def three_brokers(broker_pool: BrokerPool) -> Iterator[KafkaCluster]:
+    """Three brokers for all tests of a module; each of them leaves them running."""
+    broker_pool.require_jars(DEFAULT_VERSION)
+    with KafkaCluster(nodes=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from uuid import uuid4
@@ -20,8 +20,7 @@ from kclient.producer import AsyncProducer
 from tests.support.leaders import active_controller, move_leader
 from tests.support.numbered import LogVerdict, Numbered, verdict_of_java
 from tools.kafka import KafkaCluster, Node
-from tools.kafka.fixtures import BrokerPool, StartCluster
-from tools.kafka.versions import DEFAULT_VERSION
+from tools.kafka.fixtures import StartCluster
 from tools.kafka.waiting import poll
 
 pytestmark = pytest.mark.kafka
@@ -31,14 +30,6 @@ KEYS = 100
 GREAT = int(os.environ.get("KCLIENT_FAULT_RECORDS", "200000"))
 SLICES = 200
 PACE = 0.05
-
-
-@pytest.fixture(scope="module")
-def three_brokers(broker_pool: BrokerPool) -> Iterator[KafkaCluster]:
-    """Three brokers for all tests here; each test leaves them running."""
-    broker_pool.require_jars(DEFAULT_VERSION)
-    with KafkaCluster(nodes=3) as cluster:
-        yield cluster
 
 
 @pytest.fixture
