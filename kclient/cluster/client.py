@@ -85,6 +85,7 @@ class Cluster:
         )
         self.metadata.listen(self._drop_stale_links)
         self.coordinators = Coordinators(self.call, self.metadata)
+        self._silent: set[int] = set()
 
     async def start(self, deadline: Deadline) -> None:
         """Find the cluster. Raises what went wrong if it cannot be found in time."""
@@ -181,17 +182,32 @@ class Cluster:
             last_error=str(error) if error else None,
         )
 
+    def owes_an_answer(self, node_id: int, owes: bool) -> None:
+        """Tell of a broker that is silent on some connection, or no more: meanwhile others are asked first.
+
+        One that froze keeps all its connections open, and a question to it would wait as long as the first.
+        """
+        if owes:
+            self._silent.add(node_id)
+        else:
+            self._silent.discard(node_id)
+
     def _candidates(self) -> Iterable[Endpoint]:
-        """Addresses to try: open connections first, those that keep failing last."""
+        """Addresses to try: open connections first, those that keep failing or are silent last."""
         known = [broker.endpoint for broker in self.metadata.snapshot.brokers.values()]
         bootstrap = list(self.config.endpoints())
         self.random.shuffle(known)
         self.random.shuffle(bootstrap)
         every = list(dict.fromkeys(known + bootstrap))
+        brokers = self.metadata.snapshot.brokers
+        silent = {brokers[node].endpoint for node in self._silent if node in brokers}
 
-        def order(endpoint: Endpoint) -> tuple[bool, int, int]:
+        def order(endpoint: Endpoint) -> tuple[bool, bool, int, int]:
             link = self._links.get((endpoint, MAIN_LANE))
-            return (True, 0, 0) if link is None else (not link.connected, link.failures, link.pending)
+            closed, failures, pending = (
+                (True, 0, 0) if link is None else (not link.connected, link.failures, link.pending)
+            )
+            return endpoint in silent, closed, failures, pending
 
         return sorted(every, key=order)
 

@@ -6,6 +6,9 @@ as there is room for its answer. It has a connection of its own, because a fetch
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -22,6 +25,7 @@ from kclient.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpochError,
     KafkaError,
+    KafkaTimeoutError,
     error_for,
 )
 from kclient.types import TopicPartition
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 
 LANE = "fetch"
 _READ_COMMITTED = 1
+# Seconds: how late an answer may be before somebody is asked whether the broker still leads, and how often.
+_LATE = 2.0
+_LOOK_EVERY = 0.5
 _SESSION_ERRORS = (FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError)
 
 
@@ -74,7 +81,8 @@ class Fetcher(Worker):
             request = self._request(asked, version, room)
             for cursor in asked.values():
                 cursor.asked = True
-            response = await connection.call(request, deadline, version=version)
+            async with self._unless_moved(asked):
+                response = await connection.call(request, deadline, version=version)
             self._read(response, asked)
         except KafkaError:
             self._session.lost()
@@ -89,6 +97,39 @@ class Fetcher(Worker):
                 reader.changed()  # others had to wait for this answer
         reader.metrics.fetched(self._loop.time() - started)
         return 0
+
+    @asynccontextmanager
+    async def _unless_moved(self, asked: dict[Key, Cursor]) -> AsyncIterator[None]:
+        """Give up on an answer that is late when somebody else leads by now.
+
+        A broker that froze keeps its connections, and would hold up what others could answer until the
+        request times out. It says nothing, so who leads is asked for, again and again.
+        """
+        cluster, late = self._reader.cluster, self._reader.config.fetch_max_wait_ms / 1000 + _LATE
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            snapshot, now = cluster.metadata.snapshot, self._loop.time()
+            waiting = [cursor for cursor in asked.values() if not cursor.dropped]
+            if any(self._reader.source(cursor, snapshot, now) != self.node_id for cursor in waiting):
+                limit.reschedule(now)
+            else:
+                cluster.owes_an_answer(self.node_id, True)
+                cluster.metadata.ask()
+                timer = self._loop.call_later(_LOOK_EVERY, look)
+
+        timer = self._loop.call_later(late, look)
+        try:
+            async with asyncio.timeout(None) as limit:
+                yield
+            cluster.owes_an_answer(self.node_id, False)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise KafkaTimeoutError(f"{self.name}: it did not answer, and leads no more") from error
+        finally:
+            timer.cancel()
 
     def _usable(self) -> tuple[list[Cursor], float]:
         """The cursors to ask this broker about now, and after how long there may be others."""

@@ -86,8 +86,9 @@ class World:
             self.fill(each, batches, records, size)
 
     def consumer(self, *topics: str, **options: Any) -> AsyncConsumer[Any, Any]:
-        options = {"auto_offset_reset": "earliest", **options}
-        consumer = AsyncConsumer(*topics, bootstrap_servers=self.broker.bootstrap_servers, **options)
+        servers = self.broker.bootstrap_servers
+        options = {"auto_offset_reset": "earliest", "bootstrap_servers": servers, **options}
+        consumer = AsyncConsumer(*topics, **options)
         consumer._engine.clock = self.sim.clock
         return consumer
 

@@ -19,6 +19,7 @@ from kclient.errors import (
     UnknownTopicIdError,
 )
 from kclient.wire.api import ApiKey
+from tests.support.embedded import address
 from tests.unit.consumer.reading import Topic, World, live, offsets, part, parts, take
 
 EVERYTHING = list(range(300))
@@ -218,6 +219,30 @@ def test_the_replica_in_the_same_rack_is_read_and_the_leader_again_when_it_is_go
         racks=["rack-1", "rack-2", "rack-3"],
         config={"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
     )
+
+
+def test_a_leader_that_froze_holds_nothing_up_once_another_leads() -> None:
+    async def story(world: World) -> None:
+        world.fill_all(2)
+        for each in parts(2):
+            world.broker.move_leader(*each, 3)
+        # Questions about metadata go to the connection that is open: here, to the broker that freezes.
+        host, port = address(world.broker, 3)
+        async with world.reader(2, bootstrap_servers=f"{host}:{port}") as consumer:
+            await take(consumer, 200)
+            await asyncio.sleep(5)  # no question of the beginning is open
+            world.sim.network.silence(address(world.broker, 3))
+            world.broker.move_leader(*part(1), 2)
+            world.fill(part(1))
+            # Long before the request would have timed out.
+            found = await consumer.getmany(timeout_ms=5_000)
+            assert offsets(found[part(1)]) == EVERYTHING[100:200]
+            world.broker.move_leader(*part(0), 1)
+            world.fill(part(0))
+            found = await consumer.getmany(timeout_ms=5_000)
+            assert offsets(found[part(0)]) == EVERYTHING[100:200]
+
+    live(story, nodes=3)
 
 
 def test_the_leader_is_asked_again_for_a_near_replica_when_that_advice_is_old() -> None:
