@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from kclient.errors import ProtocolError
+from kclient.wire.api import ApiKey
 from kclient.wire.frame import FrameBuffer
 
 if TYPE_CHECKING:
@@ -46,15 +47,12 @@ class Session(asyncio.BufferedProtocol):
         self._room = asyncio.Event()
         self._room.set()
         self.silent = False
+        self._ended = False  # by us: what is left is not worth handling
         self._pace: int | None = None
         self._rest = 0.0
 
     def __repr__(self) -> str:
         return f"<Session of {self.client_host} as {self.principal}, {len(self._waiting)} requests waiting>"
-
-    @property
-    def closing(self) -> bool:
-        return self.transport is None or self.transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -93,16 +91,19 @@ class Session(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End the connection; what was not answered never will be."""
+        self._ended = True
         if self.transport is not None:
             self.transport.abort()
 
     def close_after_writing(self) -> None:
         """End the connection once the last answer is on its way."""
+        self._ended = True
         if self.transport is not None:
             self.transport.close()
 
     def close_idle(self) -> None:
         """Say goodbye, but do not wait for a client that does not take what was sent."""
+        self._ended = True
         if self.transport is not None and not self.transport.get_write_buffer_size():
             self.transport.close()
         else:
@@ -131,7 +132,7 @@ class Session(asyncio.BufferedProtocol):
 
     async def _work(self) -> None:
         # A fault may have ended the connection, which is told to us no sooner than in the loop's next turn.
-        while self._waiting and not self.silent and not self.closing:
+        while self._waiting and not self.silent and not self._ended:
             frame = self._waiting.popleft()
             if self.transport is not None and len(self._waiting) <= _MOST_WAITING:
                 self.transport.resume_reading()
@@ -141,7 +142,7 @@ class Session(asyncio.BufferedProtocol):
             except ProtocolError as error:
                 self.node.refused(self, error)
                 self._waiting.clear()
-                if not self.closing:
+                if not self._ended:
                     self.close()
                 return
             self.busy = False
@@ -173,7 +174,7 @@ class Session(asyncio.BufferedProtocol):
             self.node.broken(error)
             return
         # A frame may have come after the worker saw that there was none and before this was called.
-        if not self.silent and not self.closing:
+        if not self.silent and not self._ended:
             self._begin_work()
 
     def pause_writing(self) -> None:
@@ -182,9 +183,18 @@ class Session(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._room.set()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
         self._room.set()
-        self._waiting.clear()
+        # A client that waits for no answer (acks=0) may leave when it has sent everything: what came before
+        # an orderly end is written, as by Kafka. Whatever else it asked for has nobody to be told.
+        left = [] if exc or self._ended else [frame for frame in self._waiting if _is_produce(frame)]
+        self._waiting = deque(left)
         if self._worker is not None:
             self._worker.cancel()
+        else:
+            self._begin_work()
         self.node.closed(self)
+
+
+def _is_produce(frame: bytes | memoryview) -> bool:
+    return int.from_bytes(frame[:2]) == ApiKey.PRODUCE

@@ -198,6 +198,23 @@ def test_a_broker_that_cannot_have_its_port_gives_back_what_it_opened() -> None:
     asyncio.run(check())
 
 
+def test_what_a_client_sent_before_its_orderly_end_is_written() -> None:
+    async def check(broker: Broker, _: Connection) -> None:
+        log = broker.create_topic("t").partitions[0].log
+        writer = (await asyncio.open_connection(*address(broker)))[1]
+        # The first is held up, so the others are still waiting when the client has gone.
+        broker.faults.delay(ApiKey.PRODUCE, 3)
+        for number in range(3):
+            request = produce("t", records(b"%d" % number), acks=0)
+            writer.write(encode_request(request, 12, number, "leaves"))
+        writer.close()
+        await asyncio.sleep(10)
+        assert log.end_offset == 3
+        assert repr(broker.nodes[1]) == "<Node 1 1 connections>"
+
+    simulated(check)
+
+
 def test_a_log_whose_disk_fails_does_not_keep_others_from_being_cleaned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
