@@ -51,7 +51,11 @@ class Shape(NamedTuple):
         return keys, [values[number % 1_000] for number in range(self.number)]
 
 
-SHAPES = (Shape("100 B", 100, 200_000), Shape("1 KB", 1_000, 60_000), Shape("1 KB lz4", 1_000, 60_000, "lz4"))
+SHAPES = (
+    Shape("100 B", 100, 400_000),
+    Shape("1 KB", 1_000, 100_000),
+    Shape("1 KB lz4", 1_000, 100_000, "lz4"),
+)
 
 Contestant = Callable[[str, Shape, Sequence[bytes], Sequence[bytes]], None]
 

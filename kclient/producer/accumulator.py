@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 
 # A chunk is closed at this size, which is when an asyncio caller lets the loop run: large enough for work per
 # chunk to be small per record, small enough for answers to be read in time.
-CHUNK_BYTES = 262_144
+CHUNK_BYTES = 1_048_576
 # Memory is claimed for an open chunk in such steps, so that a record needs one comparison for all limits.
 _STEP = 32_768
+
+
+def _wall_ms() -> int:
+    return time_ns() // 1_000_000
 
 
 class Urgency(IntEnum):
@@ -66,7 +70,10 @@ class Accumulator:
         self._lock = lock
         self._wake = wake
         self._now = now
-        self._now_ms = now_ms
+        self._wall_ms = now_ms or _wall_ms
+        # Without linger a chunk lives for one turn of the loop, and a step of memory for less: one look at
+        # the clock is enough for all records of a step.
+        self._coarse = not config.linger_ms
         self._open: dict[str, Chunk] = {}
         self._closed: list[Chunk] = []
         self._woken = Urgency.NONE
@@ -126,8 +133,7 @@ class Accumulator:
             return None
         chunk.size = size
         if timestamp_ms is None:
-            now_ms = self._now_ms
-            timestamp_ms = time_ns() // 1_000_000 if now_ms is None else now_ms()
+            timestamp_ms = chunk.now_ms or self._wall_ms()
         flat = chunk.flat
         delivery = Delivery()
         delivery._chunk = chunk
@@ -295,12 +301,14 @@ class Accumulator:
         if needed > 0:
             # Up to just below a full batch: the record that fills it comes here, and wakes the loop.
             lacking = self._batch_size - 1 - chunk.size
-            step = min(_STEP, lacking) if lacking > 0 else _STEP
+            step = min(_STEP, lacking if lacking > 0 else CHUNK_BYTES - chunk.size)
             claim = max(needed, min(step, self._memory - self._claimed))
             if self._claimed + claim > self._memory:
                 return False
             self._claimed += claim
             chunk.limit += claim
+            if self._coarse:
+                chunk.now_ms = self._wall_ms()
         self._open[topic] = chunk
         self._call_loop(Urgency.NOW if chunk.size + size >= self._batch_size else Urgency.LINGER)
         return True

@@ -36,7 +36,7 @@ class ProducerConfig(ClientConfig):
     partitioner_availability_timeout_ms: int = option(0, least=0)
 
     # A batch of this many bytes leaves at once; records that do not fill one wait `linger_ms` for more.
-    batch_size: int = option(131_072, least=1, most=1 << 30)
+    batch_size: int = option(262_144, least=1, most=1 << 30)
     linger_ms: float = option(0, least=0, most=3_600_000)
     # Bytes of records that are not delivered yet; when they are as many, `send` waits up to `max_block_ms`.
     buffer_memory: int = option(67_108_864, least=1)

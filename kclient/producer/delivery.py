@@ -174,6 +174,7 @@ class Chunk:
         "flat",
         "left",
         "limit",
+        "now_ms",
         "opened",
         "parts",
         "size",
@@ -187,6 +188,8 @@ class Chunk:
         self.columns: Columns | None = None
         self.size = 0
         self.limit = 0
+        # The timestamp of records that come without one; None where each needs its own.
+        self.now_ms: int | None = None
         self.opened = opened
         self.deadline = deadline
         self.parts: list[Part] = []
@@ -278,9 +281,14 @@ class Chunk:
             watcher = take(place, None)
             if watcher is not None:
                 delivery = Delivery()
-                delivery._chunk, delivery._place = self, place
-                delivery._part, delivery._rank = part, rank
-                _call(watcher, delivery)
+                delivery._chunk = self
+                delivery._place = place
+                delivery._part = part
+                delivery._rank = rank
+                try:  # as `_call`, without the call
+                    watcher(delivery)
+                except Exception:
+                    log.exception("the callback of a delivery to %s failed", self.topic)
 
 
 def _call(watcher: Watcher, delivery: Delivery) -> None:
