@@ -184,9 +184,9 @@ def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.wait(tasks))
 
 
-def new_lock() -> threading.Lock:
+def new_lock() -> threading.RLock:
     """A lock for what callers of any thread and the loop share."""
-    return threading.Lock()
+    return threading.RLock()
 
 
 def wait_in_thread(register: Callable[[Callable[[], None]], object], timeout: float | None) -> bool:

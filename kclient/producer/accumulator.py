@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from enum import Enum, IntEnum
-from time import time_ns
+from time import sleep, time_ns
 from typing import TYPE_CHECKING
 
 from kclient.errors import KafkaError, RecordTooLargeError
@@ -22,7 +22,7 @@ from kclient.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD, headers_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from threading import Lock
+    from threading import RLock
 
     from kclient.producer.config import ProducerConfig
     from kclient.types import Header
@@ -62,12 +62,14 @@ class Accumulator:
     def __init__(
         self,
         config: ProducerConfig,
-        lock: Lock,
+        lock: RLock,
         wake: Callable[[Urgency], None],
         now: Callable[[], float],
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._lock = lock
+        self._acquire, self._release = lock.acquire, lock.release
+        self._is_ours: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]
         self._wake = wake
         self._now = now
         self._wall_ms = now_ms or _wall_ms
@@ -150,9 +152,41 @@ class Accumulator:
         timestamp_ms: int | None,
         headers: Sequence[Header],
     ) -> Delivery | None:
-        """The same for threads that share the producer, and are not the loop's."""
-        with self._lock:
-            return self.append(topic, value, key, partition, timestamp_ms, headers)
+        """The same for threads that share the producer, and are not the loop's.
+
+        It does not queue for the lock. A thread that queues is given the lock before its turn with the
+        interpreter comes; the one that runs then finds it taken at its next record, queues as well, and from
+        then on every record costs a change of threads. Giving up the turn instead lets the holder go on.
+        """
+        added = RECORD_OVERHEAD
+        if value is not None:
+            added += len(value)
+        if key is not None:
+            added += len(key)
+        if headers:
+            added += headers_size(headers)
+        if timestamp_ms is None and not self._coarse:
+            timestamp_ms = self._wall_ms()
+        delivery = Delivery()
+        try:
+            while not self._acquire(False):
+                sleep(0)
+            chunk = self._open.get(topic)
+            if chunk is None:
+                return None
+            size = chunk.size + added
+            if size > chunk.limit:
+                return None
+            chunk.size = size
+            flat = chunk.flat
+            delivery._place = len(flat)
+            flat += (key, value, chunk.now_ms if timestamp_ms is None else timestamp_ms, headers, partition)
+        finally:
+            # An interrupt may come before the lock is ours, or right after: only the lock itself knows.
+            if self._is_ours():
+                self._release()
+        delivery._chunk = chunk
+        return delivery
 
     def append_slowly(  # noqa: PLR0913, PLR0917
         self,

@@ -27,7 +27,7 @@ from kclient.runtime import wait_in_thread
 from kclient.types import Header, RecordMetadata, TimestampType, TopicPartition
 
 if TYPE_CHECKING:
-    from threading import Lock
+    from threading import RLock
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class Chunk:
         "watched",
     )
 
-    def __init__(self, topic: str, lock: Lock, opened: float, deadline: float) -> None:
+    def __init__(self, topic: str, lock: RLock, opened: float, deadline: float) -> None:
         self.topic = topic
         self.flat: list[Any] = []
         self.columns: Columns | None = None

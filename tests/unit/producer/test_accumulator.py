@@ -22,7 +22,7 @@ class Rig:
         self.woken: list[Urgency] = []
         self.time = 1.0
         config = ProducerConfig(**options)
-        self.it = Accumulator(config, threading.Lock(), self.woken.append, lambda: self.time, now_ms)
+        self.it = Accumulator(config, threading.RLock(), self.woken.append, lambda: self.time, now_ms)
         self.it.topics = {"t": 1, "u": 1}
 
     def send(self, value: bytes = b"", topic: str = "t") -> Delivery | Wait:

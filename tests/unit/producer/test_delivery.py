@@ -23,7 +23,7 @@ class Rig:
     def __init__(self, *counts: int) -> None:
         self.released = 0
         self.ledger = Ledger(self._release)
-        self.chunk = Chunk("t", threading.Lock(), 0.0, 10.0)
+        self.chunk = Chunk("t", threading.RLock(), 0.0, 10.0)
         self.total = sum(counts)
         self.chunk.left = self.total
         self.ledger.enter(self.chunk)

@@ -22,7 +22,7 @@ def view(count: int = 7) -> PartitionView:
 
 
 def chunk_of(rows: list[Row]) -> Chunk:
-    chunk = Chunk("t", threading.Lock(), 0.0, 1.0)
+    chunk = Chunk("t", threading.RLock(), 0.0, 1.0)
     for row in rows:
         chunk.flat += row
         chunk.size += record_size_bound(row[0], row[1], row[3])
