@@ -18,7 +18,7 @@ from kclient.producer.accumulator import CHUNK_BYTES, Accumulator, Urgency
 from kclient.producer.config import ProducerConfig
 from kclient.producer.delivery import Chunk
 from kclient.producer.dispatch import Dispatcher
-from kclient.producer.many import Deliveries, Many, columns_from, largest_of, pieces_of
+from kclient.producer.many import Deliveries, Many, columns_from, pieces_of
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.records import check_topic
 from kclient.producer.spread import whole
@@ -113,14 +113,17 @@ class Core:
         clock = self.config.clock
         now_ms = time_ns() // 1_000_000 if clock is None else int(clock.wall() * 1000)
         columns = columns_from(self.config, many, now_ms)
-        self.accumulator.check_size(many.topic, largest_of(columns))
+        sizes = columns.sizes()
+        self.accumulator.check_size(many.topic, max(sizes, default=0))
         chunks = []
-        for piece, size in pieces_of(columns, min(CHUNK_BYTES, self.config.buffer_memory)):
+        for piece, size in pieces_of(columns, sizes, min(CHUNK_BYTES, self.config.buffer_memory)):
             chunk = self.accumulator.new_chunk(many.topic)
             chunk.columns, chunk.size = piece, size
             chunks.append(chunk)
         deliveries = Deliveries(chunks, [chunk.flat_records() for chunk in chunks])
-        highest = max((given for given in columns.given if given is not None), default=None)
+        highest = None
+        if many.partition is not None:
+            highest = max((given for given in columns.given if given is not None), default=None)
         return Gathered(chunks, deliveries, highest)
 
     @staticmethod

@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from copy import copy
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kclient.errors import KafkaError, KafkaTimeoutError
@@ -58,9 +59,12 @@ def record_sizes(
     headers: Sequence[Sequence[Header]] | None,
 ) -> list[int]:
     """What records count for, each by itself."""
-    sizes = [
-        RECORD_OVERHEAD + len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)
-    ]
+    try:
+        lengths = map(add, map(len, keys), map(len, values))  # type: ignore[arg-type]
+        sizes = [RECORD_OVERHEAD + length for length in lengths]
+    except TypeError:  # some are null
+        pairs = zip(keys, values, strict=True)
+        sizes = [RECORD_OVERHEAD + len(key or b"") + len(value or b"") for key, value in pairs]
     if headers is None:
         return sizes
     return [size + headers_size(own) if own else size for size, own in zip(sizes, headers, strict=True)]

@@ -86,9 +86,9 @@ def _partitions(many: Many, total: int) -> list[int | None]:
     return list(given)
 
 
-def pieces_of(columns: Columns, most: int = CHUNK_BYTES) -> Iterator[tuple[Columns, int]]:
-    """Columns cut into pieces of up to `most` bytes, or of one record, with their size."""
-    sums = list(accumulate(columns.sizes()))
+def pieces_of(columns: Columns, sizes: list[int], most: int = CHUNK_BYTES) -> Iterator[tuple[Columns, int]]:
+    """Columns with these sizes of records cut into pieces of up to `most` bytes, or of one record."""
+    sums = list(accumulate(sizes))
     start, before = 0, 0
     while start < len(sums):
         end = max(start + 1, bisect_right(sums, before + most, start))
@@ -98,11 +98,6 @@ def pieces_of(columns: Columns, most: int = CHUNK_BYTES) -> Iterator[tuple[Colum
         piece = Columns(columns.keys[cut], columns.values[cut], times, headers, columns.given[cut])
         yield piece, sums[end - 1] - before
         start, before = end, sums[end - 1]
-
-
-def largest_of(columns: Columns) -> int:
-    """The size of the largest record."""
-    return max(columns.sizes(), default=0)
 
 
 class Deliveries(Sequence[RecordMetadata]):

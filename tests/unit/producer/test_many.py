@@ -126,7 +126,8 @@ def test_pieces_cover_everything_within_their_size(seed: int) -> None:
     sent = [random.randbytes(random.randrange(3_000)) for _ in range(random.randrange(1, 400))]
     headers = [{"h": b"x"} if random.random() < 0.5 else None for _ in sent]
     times = list(range(len(sent)))
-    pieces = list(pieces_of(columns(sent, timestamp_ms=times, headers=headers), 10_000))
+    whole = columns(sent, timestamp_ms=times, headers=headers)
+    pieces = list(pieces_of(whole, whole.sizes(), 10_000))
     assert [value for piece, _ in pieces for value in piece.values] == sent
     assert [time for piece, _ in pieces for time in piece.times] == times  # type: ignore[union-attr]
     assert all(size == sum(piece.sizes()) <= 10_000 for piece, size in pieces)
