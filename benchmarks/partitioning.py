@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 
-from kclient.producer.hashing.murmur2 import MURMUR2, partitions_of
+from kclient.producer.hashing.murmur2 import MURMUR2
 
 with warnings.catch_warnings():
     # kafka-python reads its definitions with a function of the standard library that is deprecated.
@@ -57,7 +57,7 @@ def _one_by_one(keys: Sequence[bytes]) -> object:
 
 
 def _together(keys: Sequence[bytes]) -> object:
-    return partitions_of(keys, PARTITIONS).tolist()
+    return MURMUR2.partitions(keys, PARTITIONS).tolist()
 
 
 def _aiokafka(keys: Sequence[bytes]) -> object:

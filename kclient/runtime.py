@@ -15,17 +15,11 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager
 from typing import Any, Generic, Self, TypeVar
 
 from kclient.errors import ClientClosedError
 
 T = TypeVar("T")
-
-
-def shared_lock() -> AbstractContextManager[Any]:
-    """A lock for what a client's loop thread and the application's thread both change."""
-    return threading.RLock()
 
 
 class LoopThread:
@@ -184,7 +178,7 @@ def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.wait(tasks))
 
 
-def new_lock() -> threading.RLock:
+def shared_lock() -> threading.RLock:
     """A lock for what callers of any thread and the loop share."""
     return threading.RLock()
 

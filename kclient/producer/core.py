@@ -22,7 +22,7 @@ from kclient.producer.many import Deliveries, Many, columns_from, pieces_of
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.records import check_topic
 from kclient.producer.spread import whole
-from kclient.runtime import new_lock
+from kclient.runtime import shared_lock
 
 
 class Gathered(NamedTuple):
@@ -44,7 +44,7 @@ class Core:
         wake = self._wake_from_thread if threads else self._wake
         clock = config.clock
         now_ms = None if clock is None else lambda: int(clock.wall() * 1000)
-        self.accumulator = Accumulator(config, new_lock(), wake, self.loop.time, now_ms)
+        self.accumulator = Accumulator(config, shared_lock(), wake, self.loop.time, now_ms)
         self.dispatcher = Dispatcher(config, self.cluster, self.accumulator)
         self.dispatcher.start()
         self.cluster.metadata.start()

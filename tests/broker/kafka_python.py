@@ -1,8 +1,8 @@
 """kafka-python in a process of its own, one scenario per process.
 
-That keeps the deprecated ways it takes, which a test run turns into errors, and the sockets it leaves to the
-garbage collector, which later tests would be blamed for, out of the other tests. Tests call `drive`; this
-module, run as a program, reads what the scenario needs from stdin and prints what came of it, both as JSON.
+In one process with the other clients its tests failed now and then, why was not found out; alone they do
+not. Tests call `drive`; this module, run as a program, reads what the scenario needs from stdin and prints
+what came of it, both as JSON.
 """
 
 from __future__ import annotations

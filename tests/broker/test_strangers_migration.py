@@ -1,9 +1,9 @@
 """A group of confluent-kafka is rolled over from one protocol to the other and back while a producer writes.
 
-A cooperative leader of librdkafka gives members that owned something what they had said of themselves as user
-data of their assignment. Kafka 4.3 takes that for a custom assignor's and does not upgrade the group. So the
-members of such a group start within the delay of the first rebalance, when they own nothing, and do not
-rebalance after.
+Kafka 4.3 does not upgrade a group whose assignments carry user data, and a cooperative group of librdkafka
+that has rebalanced is refused now and then, by Kafka and by the embedded broker alike: most likely its leader
+hands on as user data what members said of themselves when they owned something. So the members of such a
+group start within the delay of the first rebalance, when they own nothing, and do not rebalance after.
 """
 
 from __future__ import annotations

@@ -139,11 +139,6 @@ def _mix_in(hashes: NDArray[np.uint32], words: NDArray[np.uint32]) -> None:
     hashes ^= words
 
 
-def partitions_of(keys: Sequence[bytes], count: int) -> NDArray[np.int32]:
-    """Where the Java client puts these keys in a topic of `count` partitions."""
-    return MURMUR2.partitions(keys, count)
-
-
 def _one(key: bytes) -> int:
     # `murmur2` once more, because a call costs as much as a mask.
     return (_by_length[len(key)](key) if len(key) <= _UNROLLED else plain(key)) & _POSITIVE

@@ -13,7 +13,7 @@ import pytest
 
 from kclient.errors import ConfigurationError
 from kclient.producer.hashing import Hash
-from kclient.producer.hashing.murmur2 import MURMUR2, murmur2, murmur2_many, partitions_of, plain
+from kclient.producer.hashing.murmur2 import MURMUR2, murmur2, murmur2_many, plain
 from kclient.producer.hashing.others import CRC32, FNV1A, fnv1a, fnv1a_many, murmur3
 from kclient.producer.hashing.walk import ENOUGH
 
@@ -100,8 +100,8 @@ def test_partitions_of_many_keys_are_those_of_each(hashing: Hash, count: int) ->
 
 def test_partitions_drop_the_sign_as_kafka_does() -> None:
     keys = [b"21", b"foobar", b"abc"]
-    assert partitions_of(keys, 7).tolist() == [(murmur2(key) & 0x7FFFFFFF) % 7 for key in keys]
-    assert partitions_of(keys * ENOUGH, 7).tolist() == partitions_of(keys, 7).tolist() * ENOUGH
+    assert MURMUR2.partitions(keys, 7).tolist() == [(murmur2(key) & 0x7FFFFFFF) % 7 for key in keys]
+    assert MURMUR2.partitions(keys * ENOUGH, 7).tolist() == MURMUR2.partitions(keys, 7).tolist() * ENOUGH
 
 
 def test_crc32_is_taken_unsigned() -> None:
