@@ -295,9 +295,10 @@ def test_the_summary_has_one_line_that_counts_the_tests_without_kafka() -> None:
     assert "\n" not in line
 
 
+@pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["one process", "two processes"])
 @pytest.mark.parametrize(("required", "words"), [("0", "2 skipped"), ("1", "2 errors")])
 def test_a_machine_without_java_maven_and_docker_says_so_once(
-    tmp_path: Path, required: str, words: str
+    tmp_path: Path, required: str, words: str, processes: list[str]
 ) -> None:
     (tmp_path / "test_two.py").write_text("def test_a(kafka): pass\ndef test_b(kafka): pass\n")
     environment = {
@@ -309,7 +310,7 @@ def test_a_machine_without_java_maven_and_docker_says_so_once(
     }
     command = [sys.executable, "-m", "pytest", "-p", "tools.kafka.fixtures", "-p", "no:cacheprovider"]
     ran = subprocess.run(
-        [*command, "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)],
+        [*command, *processes, "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)],
         env=environment,
         cwd=tmp_path,
         capture_output=True,

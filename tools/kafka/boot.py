@@ -17,7 +17,7 @@ from tools.kafka import commands
 from tools.kafka.config import SCRAM_MECHANISMS, Layout, render, server_properties, zookeeper_properties
 from tools.kafka.errors import BrokerError
 from tools.kafka.jars import JarSet
-from tools.kafka.jvm import SERVER_FLAGS, CommandRunner, Java
+from tools.kafka.jvm import SERVER_FLAGS, CommandRunner, Java, class_path_flags
 from tools.kafka.node import Node, check_alive
 from tools.kafka.ports import HOST
 from tools.kafka.processes import ServerProcess
@@ -109,11 +109,12 @@ class Boot:
         return self._layout.directory / f"server-{node.id}.properties"
 
     def _launch(self, node: Node) -> None:
-        flags = [*SERVER_FLAGS, *(self._security.jvm_flags() if self._security is not None else ())]
+        flags = [*SERVER_FLAGS, *self._layout.jvm_flags]
+        flags += self._security.jvm_flags() if self._security is not None else ()
         node.process = self._server(f"broker {node.id}", flags, ["kafka.Kafka", str(self._config_file(node))])
 
     def _server(self, name: str, flags: Sequence[str], main: Sequence[str]) -> ServerProcess:
-        command = [self._java.program, *flags, "-cp", self._jar_set.class_path, *main]
+        command = [self._java.program, *flags, *class_path_flags(self._java, self._jar_set.class_path), *main]
         log = self._layout.directory / f"{name.replace(' ', '-')}.log"
         return ServerProcess(f"{name} of Kafka {self._layout.version}", command, log, self.workspace)
 

@@ -7,10 +7,12 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
+from tools.kafka.archive import record_classes
 from tools.kafka.cluster import KafkaCluster
 from tools.kafka.config import PLAINTEXT
 from tools.kafka.errors import KafkaToolError
 from tools.kafka.jars import JarSet, cache_directory, say_on_stderr
+from tools.kafka.spark import ConnectorJars
 from tools.kafka.versions import (
     CLIENTS_VERSION,
     DEFAULT_VERSION,
@@ -78,7 +80,8 @@ def _parser() -> argparse.ArgumentParser:
         help="bring jars into the cache",
         description=(
             "Bring jars into the cache. Without options: what `make test` needs, that is "
-            f"Kafka {DEFAULT_VERSION} and {OLD_VERSION}, and kafka-clients {CLIENTS_VERSION}."
+            f"Kafka {DEFAULT_VERSION} and {OLD_VERSION}, kafka-clients {CLIENTS_VERSION}, Spark's connector. "
+            "Then record each broker's classes, so that it starts with half the work."
         ),
     )
     which = fetch.add_mutually_exclusive_group()
@@ -92,15 +95,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    if arguments.version:
-        wanted = [JarSet.broker(version) for version in arguments.version]
-    else:
-        brokers = SUPPORTED_VERSIONS if arguments.all else (DEFAULT_VERSION, OLD_VERSION)
-        wanted = [*map(JarSet.broker, brokers), JarSet.clients(CLIENTS_VERSION)]
+    brokers = arguments.version or (SUPPORTED_VERSIONS if arguments.all else (DEFAULT_VERSION, OLD_VERSION))
+    wanted = [JarSet.broker(version) for version in brokers]
+    if not arguments.version:
+        wanted += [JarSet.clients(CLIENTS_VERSION), ConnectorJars.newest()]
     for jar_set in wanted:
         if jar_set.is_cached():
             say_on_stderr(f"{jar_set.title} is in {jar_set.directory}")
         jar_set.fetch()
+    for version in brokers:
+        record_classes(version, say_on_stderr)
     return 0
 
 

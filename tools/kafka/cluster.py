@@ -53,7 +53,7 @@ class KafkaCluster:
         nodes: int = 1,
         security: Security | None = None,
         listeners: Sequence[Listener] = (),
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, str | None] | None = None,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"a cluster needs at least one node, not {nodes}")

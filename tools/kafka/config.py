@@ -39,7 +39,8 @@ class Layout:
     listeners: Sequence[Listener]
     ports: Sequence[Mapping[str, int]]
     zookeeper_port: int | None
-    extra: Mapping[str, str]
+    extra: Mapping[str, str | None]  # over everything else; None takes a setting away
+    jvm_flags: Sequence[str] = ()
 
     @property
     def node_ids(self) -> range:
@@ -83,7 +84,8 @@ def server_properties(layout: Layout, node_id: int) -> dict[str, str]:
     for listener in layout.listeners:
         prefix = f"listener.name.{listener.name.lower()}."
         properties |= {prefix + key: value for key, value in listener.properties.items()}
-    return properties | dict(layout.extra)
+    changed: dict[str, str | None] = {**properties, **layout.extra}
+    return {name: value for name, value in changed.items() if value is not None}
 
 
 def zookeeper_properties(port: int, data: Path) -> dict[str, str]:
@@ -142,6 +144,9 @@ def small_and_quick() -> dict[str, str]:
         "num.network.threads": "2",
         "num.io.threads": "2",
         "log.cleaner.dedupe.buffer.size": "2097152",  # 128 MB of heap by default
+        # Tests write records that are years old; retention would take them between a test's writing and its
+        # reading: 30 s after the start, and every five minutes.
+        "log.retention.ms": "-1",
     }
 
 

@@ -17,7 +17,7 @@ import functools
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pytest
 
@@ -31,6 +31,7 @@ from tools.kafka.versions import DEFAULT_VERSION, OLD_VERSION, KafkaVersion, par
 if TYPE_CHECKING:
     from tools.kafka.security import Security
 
+_REFUSALS = "kclient_kafka_refusals"
 _BROKER_FIXTURES = frozenset({"kafka", "old_kafka", "matrix_kafka", "kafka_cluster"})
 
 
@@ -44,7 +45,7 @@ class StartCluster(Protocol):
         nodes: int = 1,
         security: Security | None = None,
         listeners: Sequence[Listener] = (),
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, str | None] | None = None,
     ) -> KafkaCluster: ...
 
 
@@ -150,6 +151,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("kafka")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process of pytest-xdist hands its refusals to the one that sums up."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_REFUSALS] = sorted(session.config.stash[_pool_key].refusals)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of pytest-xdist has ended; one that crashed hands over nothing."""
+    refusals = getattr(node, "workeroutput", {}).get(_REFUSALS, ())
+    node.config.stash[_pool_key].refusals.update(refusals)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     stats = terminalreporter.stats
     reports = [report for kind in ("skipped", "error", "failed") for report in stats.get(kind, ())]
@@ -190,7 +204,7 @@ def kafka_cluster(broker_pool: BrokerPool) -> Iterator[StartCluster]:
         nodes: int = 1,
         security: Security | None = None,
         listeners: Sequence[Listener] = (),
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, str | None] | None = None,
     ) -> KafkaCluster:
         broker_pool.require_jars(version)
         cluster = KafkaCluster(version, nodes=nodes, security=security, listeners=listeners, config=config)

@@ -27,15 +27,19 @@ SERVER_FLAGS = (
 )
 COMMAND_FLAGS = (*QUICK_START, "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
+# What Java says about an archive of classes would go to standard output, amid that of the program.
+ARCHIVE_MANNERS = ("-Xlog:disable", "-Xlog:all=error:stderr")
+
 _counter = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that was found: its program and its major version."""
+    """A Java that was found: its program, its major version, and its whole version, as in `17.0.15`."""
 
     program: str
     major: int
+    build: str
 
 
 def installed_java() -> Java | None:
@@ -61,8 +65,20 @@ def _probe(program: str | None) -> Java | None:
     if program is None:
         return None
     shown = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(?:1\.)?(\d+)', shown.stderr + shown.stdout)
-    return None if shown.returncode != 0 or match is None else Java(program, int(match[1]))
+    match = re.search(r'version "((?:1\.)?(\d+)[^"/]*)"', shown.stderr + shown.stdout)
+    return None if shown.returncode != 0 or match is None else Java(program, int(match[2]), match[1])
+
+
+def archive_of(java: Java, jars: Path) -> Path:
+    """Where this Java finds the classes of a directory of jars, if recorded; see `tools.kafka.archive`."""
+    return jars.with_name(f"{jars.name}-java-{java.build}.jsa")
+
+
+def class_path_flags(java: Java, class_path: str) -> list[str]:
+    """What names the jars of a directory, and the archive of their classes where there is one."""
+    archive = archive_of(java, Path(class_path).parent)
+    sharing = [f"-XX:SharedArchiveFile={archive}", *ARCHIVE_MANNERS] if archive.is_file() else []
+    return [*sharing, "-cp", class_path]
 
 
 @dataclass(frozen=True)
@@ -96,7 +112,8 @@ class CommandRunner:
         """Run a main class (or a `.java` file) to its end; CommandError when it fails or takes too long."""
         stem = self._directory / f"{next(_counter):03}-{Path(main).stem if main.endswith('.java') else main}"
         out, err = stem.with_name(stem.name + ".out"), stem.with_name(stem.name + ".err")
-        command = [self._java.program, *COMMAND_FLAGS, "-cp", self._class_path, main, *args]
+        command = [self._java.program, *COMMAND_FLAGS, *class_path_flags(self._java, self._class_path)]
+        command += [main, *args]
         content = stdin.encode() if isinstance(stdin, str) else stdin
         with out.open("wb") as out_sink, err.open("wb") as err_sink:
             process = subprocess.Popen(
