@@ -2,13 +2,20 @@
 
 Payloads are copied once: all fields of a batch are one binary array laid over its buffer, from which the
 wanted ones are taken. Called by `batch` and by the producer's `send_arrow`; importing it imports pyarrow.
+Arrays are made of buffers and read from them, never with `pa.array` or `to_numpy`: those import pandas where
+it is installed, which takes some 45 MB and longer than to read the first records.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+from kclient.errors import ConfigurationError
 
 try:
     import pyarrow as pa
@@ -18,7 +25,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
 
 _HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 _HEADERS = pa.list_(pa.field("item", _HEADER, nullable=False))
-_NO_HEADERS = pa.array([], _HEADER)
+_NO_HEADERS = pa.nulls(0, _HEADER)
 _TIMESTAMP = pa.timestamp("ms", "UTC")
 
 # Names and types as Spark's Kafka source has them, in snake case; plain strings, because batches of several
@@ -47,49 +54,77 @@ _FIELDS: list[pa.Field[Any]] = [
 SCHEMA = pa.schema(_FIELDS)
 
 
-def arrow_batch(columns: Columns, origin: Origin) -> pa.RecordBatch:
-    """The records of one batch with the columns of `SCHEMA`."""
-    return _arrow(columns, origin, np.full(len(columns.offsets), origin.timestamp_type, np.int32))
+def schema_of(names: Sequence[str] | None, *besides: str) -> pa.Schema:
+    """The columns of `SCHEMA` with these names, in their order, and then `besides`; None is all of them."""
+    if names is None:
+        return SCHEMA
+    if isinstance(names, str):
+        raise ConfigurationError(f"columns={names!r} must be a list of names, as in [{names!r}]")
+    return _schema_of(*names, *(name for name in besides if name not in names))
 
 
-def arrow_batches(parts: Sequence[tuple[Columns, Origin]]) -> pa.RecordBatch:
-    """The records of several batches of one partition, in order, as one Arrow batch.
+@lru_cache(maxsize=64)
+def _schema_of(*names: str) -> pa.Schema:
+    for name in names:
+        if name not in SCHEMA.names:
+            raise ConfigurationError(f"there is no column {name!r}: there are {', '.join(SCHEMA.names)}")
+    if not names or len(set(names)) < len(names):
+        raise ConfigurationError(f"columns={list(names)} must name at least one column, and none twice")
+    return pa.schema([SCHEMA.field(name) for name in names])
+
+
+def arrow_batch(columns: Columns, origin: Origin, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+    """The records of one batch with the columns of `SCHEMA`, or with some of them."""
+    return _arrow(columns, [(origin, len(columns.offsets))], schema)
+
+
+def arrow_batches(parts: Sequence[tuple[Columns, Origin]], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+    """The records of several batches, of any partitions, in order, as one Arrow batch.
 
     Batches that lie in one buffer, as uncompressed ones of one fetch do, are copied once for all.
     """
-    joined = _joined([columns for columns, _ in parts])
-    if joined is None:
-        return concat_batches([arrow_batch(columns, origin) for columns, origin in parts])
-    kinds = np.array([origin.timestamp_type for _, origin in parts], np.int32)
-    counts = [len(columns.offsets) for columns, _ in parts]
-    return _arrow(joined, parts[0][1], kinds.repeat(counts))
+    batches: list[pa.RecordBatch] = []
+    for _, group in groupby(parts, lambda part: id(part[0].buffer.obj)):
+        near = list(group)
+        joined = _joined([columns for columns, _ in near])
+        if joined is None:
+            batches += [arrow_batch(columns, origin, schema) for columns, origin in near]
+        else:
+            batches.append(
+                _arrow(joined, [(origin, len(columns.offsets)) for columns, origin in near], schema)
+            )
+    return concat_batches(batches, schema)
 
 
-def _arrow(columns: Columns, origin: Origin, timestamp_types: NDArray[np.int32]) -> pa.RecordBatch:
-    count = len(columns.offsets)
-    keys, values = _take(
-        columns.buffer,
-        (columns.key_starts, columns.key_sizes),
-        (columns.value_starts, columns.value_sizes),
+def _arrow(columns: Columns, origins: Sequence[tuple[Origin, int]], schema: pa.Schema) -> pa.RecordBatch:
+    """The wanted columns. `origins` say how many records came with which batch."""
+    arrays = [_BUILDERS[name](columns, origins) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _spread(kind: pa.DataType, items: list[int], origins: Sequence[tuple[Origin, int]]) -> pa.Array[Any]:
+    """What all records of a batch have in common, once for each of them."""
+    return _numbers(kind, np.array(items, np.int32).repeat([count for _, count in origins]))
+
+
+def _topics(origins: Sequence[tuple[Origin, int]]) -> pa.Array[Any]:
+    names = [origin.topic.encode() for origin, _ in origins]
+    counts = [count for _, count in origins]
+    ends = np.zeros(sum(counts) + 1, np.int32)
+    np.cumsum(np.array([len(name) for name in names], np.int32).repeat(counts), out=ends[1:])
+    text = b"".join([name * count for name, count in zip(names, counts, strict=True)])
+    return pa.Array.from_buffers(
+        pa.string(), sum(counts), [None, pa.py_buffer(ends.data), pa.py_buffer(text)]
     )
-    arrays = [
-        _repeated_text(origin.topic.encode(), count),
-        pa.array(np.full(count, origin.partition, np.int32)),
-        pa.array(columns.offsets),
-        _numbers(_TIMESTAMP, columns.timestamps),
-        pa.array(timestamp_types),
-        keys,
-        values,
-        _headers(columns.buffer, count, columns.headers),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def _joined(parts: Sequence[Columns]) -> Columns | None:
-    """The columns of batches in one buffer as those of one batch; None if they are not that simple."""
-    whole = parts[0].buffer.obj
-    if any(part.buffer.obj is not whole or part.headers is not None for part in parts):
+    """The columns of batches in one buffer as those of one batch; None if any has headers."""
+    if any(part.headers is not None for part in parts):
         return None
+    if len(parts) == 1:
+        return parts[0]
+    whole = parts[0].buffer.obj
     buffer = memoryview(whole).cast("B")
     begin = _address(buffer)
     shifts = [_address(part.buffer) - begin for part in parts]
@@ -108,67 +143,97 @@ def _address(view: memoryview) -> int:
     return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
 
 
-def arrow_from_records(records: Sequence[BytesRecord]) -> pa.RecordBatch:
-    """Records of any batches, in order, with the columns of `SCHEMA`.
+def arrow_together(
+    columns: Columns, origins: Sequence[tuple[Origin, int]], schema: pa.Schema = SCHEMA
+) -> pa.RecordBatch:
+    """Columns that have the records of several batches: `origins` say how many came with which."""
+    return _arrow(columns, origins, schema)
+
+
+def arrow_from_records(records: Sequence[BytesRecord], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+    """Records of any batches, in order, with the columns of `SCHEMA`, or with some of them.
 
     Dearer per record than `arrow_batch` and cheaper per batch: the way for many small batches.
     """
-    columns: list[list[Any]] = [
-        [record.topic for record in records],
-        [record.partition for record in records],
-        [record.offset for record in records],
-        [record.timestamp for record in records],
-        [int(record.timestamp_type) for record in records],
-        [record.key for record in records],
-        [record.value for record in records],
-        [record.headers for record in records],
-    ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    arrays = [_FROM_RECORDS[name](records) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def _integers(name: str, kind: pa.DataType, dtype: str) -> Callable[[Sequence[BytesRecord]], pa.Array[Any]]:
+    field = attrgetter(name)
+    return lambda records: _numbers(kind, np.fromiter(map(field, records), dtype, len(records)))
+
+
+def _binaries(kind: pa.DataType, items: Sequence[bytes | None]) -> pa.Array[Any]:
+    """Payloads that were cut out before."""
+    valid = None
+    if None in items:
+        valid = _bits(np.array([item is not None for item in items]))
+        items = [item or b"" for item in items]
+    payloads: Sequence[bytes] = items  # type: ignore[assignment]
+    ends = np.zeros(len(items) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, payloads), np.int32, len(items)), out=ends[1:])
+    data = [valid, pa.py_buffer(ends.data), pa.py_buffer(b"".join(payloads))]
+    return pa.Array.from_buffers(kind, len(items), data)
+
+
+def _header_lists(records: Sequence[BytesRecord]) -> pa.Array[Any]:
+    ends = np.zeros(len(records) + 1, np.int32)
+    np.cumsum(np.fromiter((len(record.headers) for record in records), np.int32, len(records)), out=ends[1:])
+    headers = [header for record in records for header in record.headers]
+    keys = _binaries(pa.string(), [key.encode() for key, _ in headers])
+    values = _binaries(pa.binary(), [value for _, value in headers])
+    return _lists(ends, pa.StructArray.from_arrays([keys, values], fields=list(_HEADER)))
+
+
+def concat_batches(batches: Sequence[pa.RecordBatch], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
     """All rows of all batches, in order, as one batch; an empty one for no batches."""
     if len(batches) == 1:
         return batches[0]
-    table = pa.Table.from_batches(batches, SCHEMA).combine_chunks()
-    return next(iter(table.to_batches()), None) or pa.RecordBatch.from_pylist([], SCHEMA)
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    if table.num_rows:
+        return table.to_batches()[0]
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def first_from(batch: pa.RecordBatch, offset: int) -> int:
+    """Where the rows from an offset on begin. Needs its column."""
+    column = batch.column("offset")
+    if not len(column) or column[0].as_py() >= offset:
+        return 0
+    data: Any = column.buffers()[1]
+    offsets = np.frombuffer(data, np.int64, len(column), 8 * column.offset)
+    return int(offsets.searchsorted(offset))
 
 
 def _numbers(kind: pa.DataType, items: NDArray[np.generic]) -> pa.Array[Any]:
     return pa.Array.from_buffers(kind, len(items), [None, pa.py_buffer(items.data)])
 
 
-def _repeated_text(text: bytes, count: int) -> pa.Array[Any]:
-    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
-    return pa.Array.from_buffers(
-        pa.string(), count, [None, pa.py_buffer(ends.data), pa.py_buffer(text * count)]
-    )
+def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(flags, bitorder="little").data)
 
 
-def _take(
-    buffer: memoryview, first: tuple[Int64s, Int64s], second: tuple[Int64s, Int64s]
-) -> tuple[pa.Array[Any], pa.Array[Any]]:
-    """Two fields of every record, of which the first comes first. Sizes of -1 become nulls."""
-    same = _of_one_size(buffer, *first), _of_one_size(buffer, *second)
-    if same[0] is not None and same[1] is not None:
-        return same[0], same[1]
-    count = len(first[0])
-    # first, gap, second, gap of each record: the end of each is the start of the next.
-    bounds = np.empty(4 * count + 1, np.int32)
-    for place, (starts, sizes) in zip((0, 2), (first, second), strict=True):
-        bounds[place:-1:4] = starts
-        bounds[place + 1 :: 4] = starts + np.maximum(sizes, 0)
+def _payloads(buffer: memoryview, starts: Int64s, sizes: Int64s) -> pa.Array[Any]:
+    """One field of every record, in the order in which they lie. Sizes of -1 become nulls."""
+    same = _of_one_size(buffer, starts, sizes)
+    if same is not None:
+        return same
+    count, null = len(starts), sizes < 0
+    if null.all():
+        return pa.nulls(count, pa.binary())
+    # Field and gap of each record: the end of each is the start of the next.
+    bounds = np.empty(2 * count + 1, np.int32)
+    bounds[0:-1:2] = starts
+    bounds[1::2] = starts + np.maximum(sizes, 0)
     bounds[-1] = bounds[-2] if count else 0
     laid = pa.Array.from_buffers(
-        pa.binary(), 4 * count, [None, pa.py_buffer(bounds.data), pa.py_buffer(buffer)]
+        pa.binary(), 2 * count, [None, pa.py_buffer(bounds.data), pa.py_buffer(buffer)]
     )
-    taken = []
-    for place, (_, sizes) in zip((0, 2), (first, second), strict=True):
-        null = sizes < 0
-        wanted: pa.Array[Any] = pa.array(np.arange(place, 4 * count, 4), mask=null if null.any() else None)
-        taken.append(laid.take(wanted))
-    return taken[0], taken[1]
+    valid = _bits(~null) if null.any() else None
+    places = pa.py_buffer(np.arange(0, 2 * count, 2).data)
+    wanted: pa.Array[Any] = pa.Array.from_buffers(pa.int64(), count, [valid, places])
+    return laid.take(wanted)
 
 
 def _of_one_size(buffer: memoryview, starts: Int64s, sizes: Int64s) -> pa.Array[Any] | None:
@@ -189,10 +254,14 @@ def _headers(buffer: memoryview, count: int, headers: HeaderColumns | None) -> p
     items = _NO_HEADERS
     if headers is not None:
         np.cumsum(np.bincount(headers.records, minlength=count), out=ends[1:])
-        keys, values = _take(
-            buffer, (headers.key_starts, headers.key_sizes), (headers.value_starts, headers.value_sizes)
-        )
+        keys = _payloads(buffer, headers.key_starts, headers.key_sizes)
+        values = _payloads(buffer, headers.value_starts, headers.value_sizes)
         items = pa.StructArray.from_arrays([_text(keys), values], fields=list(_HEADER))
+    return _lists(ends, items)
+
+
+def _lists(ends: NDArray[np.int32], items: pa.Array[Any]) -> pa.Array[Any]:
+    """The headers of each record, which end there among all headers."""
     places: Any = _numbers(pa.int32(), ends)
     lists: pa.Array[Any] = pa.ListArray.from_arrays(places, items, type=_HEADERS)
     return lists
@@ -203,6 +272,31 @@ def _text(raw: pa.Array[Any]) -> pa.Array[Any]:
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array(
-            [item.decode(errors="replace") for item in raw.to_pylist() if item is not None], pa.string()
-        )
+        readable = [item.decode(errors="replace").encode() for item in raw.to_pylist() if item is not None]
+        return _binaries(pa.string(), readable)
+
+
+_Builder: TypeAlias = "Callable[[Columns, Sequence[tuple[Origin, int]]], pa.Array[Any]]"
+_FromRecords: TypeAlias = "Callable[[Sequence[BytesRecord]], pa.Array[Any]]"
+_BUILDERS: dict[str, _Builder] = {
+    "topic": lambda _, origins: _topics(origins),
+    "partition": lambda _, origins: _spread(pa.int32(), [each.partition for each, _ in origins], origins),
+    "offset": lambda columns, _: _numbers(pa.int64(), columns.offsets),
+    "timestamp": lambda columns, _: _numbers(_TIMESTAMP, columns.timestamps),
+    "timestamp_type": lambda _, origins: _spread(
+        pa.int32(), [each.timestamp_type for each, _ in origins], origins
+    ),
+    "key": lambda columns, _: _payloads(columns.buffer, columns.key_starts, columns.key_sizes),
+    "value": lambda columns, _: _payloads(columns.buffer, columns.value_starts, columns.value_sizes),
+    "headers": lambda columns, _: _headers(columns.buffer, len(columns.offsets), columns.headers),
+}
+_FROM_RECORDS: dict[str, _FromRecords] = {
+    "topic": lambda records: _binaries(pa.string(), [record.topic.encode() for record in records]),
+    "partition": _integers("partition", pa.int32(), "i4"),
+    "offset": _integers("offset", pa.int64(), "i8"),
+    "timestamp": _integers("timestamp", _TIMESTAMP, "i8"),
+    "timestamp_type": _integers("timestamp_type", pa.int32(), "i4"),
+    "key": lambda records: _binaries(pa.binary(), [record.key for record in records]),
+    "value": lambda records: _binaries(pa.binary(), [record.value for record in records]),
+    "headers": _header_lists,
+}

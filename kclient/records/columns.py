@@ -106,10 +106,10 @@ def _decode(buffer: memoryview, header: BatchHeader, starts: Int64s, ends: Int64
     offsets = _offsets(cursor, header)
     key_sizes = cursor.varint()
     key_starts = cursor.position
-    cursor.seek(_behind(key_starts, key_sizes, ends))
+    cursor.seek(fields_behind(key_starts, key_sizes, ends))
     value_sizes = cursor.varint()
     value_starts = cursor.position
-    header_counts = _behind(value_starts, value_sizes, ends)
+    header_counts = fields_behind(value_starts, value_sizes, ends)
     headers = None
     if not (header_counts == ends - 1).all() or np.frombuffer(buffer, np.uint8)[header_counts].any():
         cursor.seek(header_counts)
@@ -122,7 +122,7 @@ def _require(fits: bool | np.bool_) -> None:
         raise TooOddError
 
 
-def _behind(starts: Int64s, sizes: Int64s, ends: Int64s) -> Int64s:
+def fields_behind(starts: Int64s, sizes: Int64s, ends: Int64s) -> Int64s:
     """The places behind fields of these sizes, each of which leaves at least a byte of its record."""
     smallest = sizes.min()
     _require(smallest >= -1)
@@ -172,7 +172,7 @@ def _headers(cursor: Cursor, buffer: memoryview, ends: Int64s) -> HeaderColumns 
         key_sizes = reader.varint()
         _require(key_sizes.min() >= 0)
         key_starts = reader.position
-        reader.seek(_behind(key_starts, key_sizes, limit))
+        reader.seek(fields_behind(key_starts, key_sizes, limit))
         value_sizes = reader.varint()
         _require(value_sizes.min() >= -1)
         after = reader.position + np.maximum(value_sizes, 0)

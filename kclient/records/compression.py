@@ -40,6 +40,15 @@ _XERIAL_HEADER = _XERIAL_MARK + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
 
+# An LZ4 frame: its mark, "independent blocks without checksums", "of at most 64 KB", a checksum of these two;
+# then blocks, each behind its size, in which the highest bit says that it is stored as it was.
+_LZ4_HEADER = bytes.fromhex("04224d18 60 40 82")
+_LZ4_BLOCK = 64 * 1024
+_LZ4_STORED = 1 << 31
+_LZ4_END = bytes(4)
+LZ4_THOROUGH_FROM = 3  # below, all levels are the same
+_UINT32_LITTLE = struct.Struct("<I")
+
 # Levels as in KIP-390, and what none given stands for. Kafka calls lz4's default 9 but compresses fast then,
 # not at all as at 8 or 10: 0 is that here.
 _LEVELS = {Codec.GZIP: range(1, 10), Codec.LZ4: range(1, 18), Codec.ZSTD: range(-131072, 23)}
@@ -64,10 +73,7 @@ def compress(data: Buffer, codec: Codec, level: int | None = None) -> bytes:
     if codec is Codec.ZSTD:
         return bytes(cramjam.zstd.compress(data, level=level))
     if codec is Codec.LZ4:
-        # Java's reader knows only independent blocks (KIP-57).
-        compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-        compressor.compress(data)
-        return bytes(compressor.finish())
+        return _compress_lz4(data, level or 0)
     if codec is Codec.GZIP:
         return bytes(cramjam.gzip.compress(data, level=level))
     if codec is Codec.SNAPPY:
@@ -144,6 +150,34 @@ def _overflow_message(codec: Codec) -> str:
             raise AssertionError("64 bytes fit into one")
         _overflow_messages[codec] = known
     return known
+
+
+def _compress_lz4(data: Buffer, level: int) -> bytes:
+    """A frame of independent blocks: Java's reader knows no others (KIP-57).
+
+    The library makes whole frames too, at a tenth of the speed of its blocks. These know no levels, so that
+    those which search thoroughly have to be left to it. Blocks are written into a buffer because the library
+    then keeps the interpreter's lock: for tens of microseconds, where having it back from a busy thread takes
+    milliseconds.
+    """
+    import cramjam  # noqa: PLC0415
+
+    if level >= LZ4_THOROUGH_FROM:
+        compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
+    view = memoryview(data)
+    room = memoryview(bytearray(cramjam.lz4.compress_block_bound(view[:_LZ4_BLOCK])))
+    pieces: list[Buffer] = [_LZ4_HEADER]
+    for start in range(0, len(view), _LZ4_BLOCK):
+        plain = view[start : start + _LZ4_BLOCK]
+        size = cramjam.lz4.compress_block_into(plain, room, store_size=False)
+        if size < len(plain):
+            pieces += _UINT32_LITTLE.pack(size), bytes(room[:size])
+        else:
+            pieces += _UINT32_LITTLE.pack(len(plain) | _LZ4_STORED), plain
+    pieces.append(_LZ4_END)
+    return b"".join(pieces)
 
 
 def _compress_xerial(data: Buffer, compress_raw: Callable[[memoryview], Buffer]) -> bytes:

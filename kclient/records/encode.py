@@ -31,8 +31,11 @@ from kclient.records.pieces import Fields, RecordTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kclient.records.packed import Run
+
 
 _CRC = struct.Struct(">I")
+_NULL = varint.encode(-1)
 # Fewer records than this are encoded faster one by one.
 _FEW = 24
 
@@ -107,6 +110,37 @@ def encode_fields(
     except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(f"records that a batch cannot carry: {error}") from error
     return _assemble(pieces, _Open(stamp, total, total - 1, base, latest), codec, level)
+
+
+def encode_one(key: bytes | None, value: bytes | None, timestamp: int, stamp: Stamp) -> bytes:
+    """A batch of one record without headers, not compressed: for who waits for it. As `encode_fields`."""
+    record = b"".join(
+        (
+            b"\0\0\0",  # attributes, timestamp delta, offset delta
+            _NULL if key is None else varint.encode(len(key)) + key,
+            _NULL if value is None else varint.encode(len(value)),
+            value or b"",
+            b"\0",
+        )
+    )
+    size = varint.encode(len(record))
+    header = _Open(stamp, 1, 0, timestamp, timestamp).pack(len(size) + len(record), Codec.NONE)
+    checked = b"".join((header[CHECKED_FROM:], size, record))
+    return b"".join((header[:CRC_AT], _CRC.pack(crc32c(checked)), checked))
+
+
+def encode_runs(
+    runs: Sequence[Run], *, stamp: Stamp = PLAIN, codec: Codec = Codec.NONE, level: int | None = None
+) -> bytes:
+    """One batch of records that come in columns of Arrow, with consecutive offsets and without headers."""
+    from kclient.records import packed  # noqa: PLC0415 - numpy, for those who have it loaded anyway
+
+    total = sum(len(run.values) for run in runs)
+    if total == 0:
+        raise EncodeError("a batch without records: use encode_sparse for what compaction leaves behind")
+    base = packed.first_time(runs[0]) if stamp.delete_horizon is None else stamp.delete_horizon
+    latest = max(map(packed.latest_time, runs))
+    return _assemble(packed.records(runs, base), _Open(stamp, total, total - 1, base, latest), codec, level)
 
 
 def encode_sparse(

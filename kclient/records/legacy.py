@@ -123,10 +123,10 @@ class LegacyBatch(RecordBatch):
 
         return columns_from_rows(self._rows())
 
-    def _arrow(self, origin: Origin) -> pyarrow.RecordBatch:
+    def _arrow(self, origin: Origin, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
         from kclient.records.arrow import arrow_from_records  # noqa: PLC0415 - imports pyarrow
 
-        return arrow_from_records(self._records(origin))
+        return arrow_from_records(self._records(origin), schema)
 
     def _rows(self) -> Rows:
         codec = codec_of(self.attributes & CODEC_MASK)

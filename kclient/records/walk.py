@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Shorter runs of records of one size are found faster record by record.
 _SHORT_RUN = 32
+# So few records are not worth looking for runs.
+_FEW = 128
 _LENGTH_MASKS = (0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF)
 _SMALLEST_BODY = 6
 
@@ -31,6 +33,10 @@ def record_bounds(buffer: memoryview, count: int) -> Int64s | None:
     parts: list[Int64s] = []
     position, left = 0, count
     try:
+        if count < _FEW:
+            starts, position = _steps(buffer, 0, count)
+            parts.append(starts)
+            left = 0
         # A longer stretch is looked at only after a whole one was equal, so the work stays linear.
         stretch = 64
         while left:

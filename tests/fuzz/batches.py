@@ -130,7 +130,7 @@ def scalar_records(batch: RecordBatch, origin: Origin) -> list[BytesRecord]:
     """What the reference decoder makes of a batch, whatever its size."""
     if not isinstance(batch, ModernBatch):
         return batch.records(origin.topic, origin.partition)
-    return records_from_rows(decode_rows(bytes(batch._section()), batch.header), origin)
+    return records_from_rows(decode_rows(bytes(batch.section()), batch.header), origin)
 
 
 def all_batches(data: bytes) -> list[RecordBatch]:

@@ -72,7 +72,7 @@ def make_case(target: Target, number: int) -> bytes:
 def fuzz(targets: Sequence[Target], count: int) -> Tally:
     """Try `count` inputs, target by target in turn; AssertionError for the first that breaks a rule."""
     tally = Tally()
-    _warm_up(targets)
+    warm_up(targets)
     before = _peak_rss()
     for number in range(count):
         target = targets[number % len(targets)]
@@ -96,7 +96,7 @@ def fuzz(targets: Sequence[Target], count: int) -> Tally:
     return tally
 
 
-def _warm_up(targets: Sequence[Target]) -> None:
+def warm_up(targets: Sequence[Target]) -> None:
     """Undamaged inputs pass; after them, what is imported and compiled once does not count as growth."""
     for target in targets:
         for sample in target.samples:

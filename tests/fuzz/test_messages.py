@@ -18,7 +18,7 @@ from kclient.wire.messages import request_class
 from kclient.wire.messages.fetch import FetchResponse
 from kclient.wire.messages.metadata import FindCoordinatorRequest, MetadataResponse
 from kclient.wire.varint import encode_uvarint
-from tests.fuzz.harness import SLOWEST_CASE, Target, cases, fuzz, peak_allocation
+from tests.fuzz.harness import SLOWEST_CASE, Target, cases, fuzz, peak_allocation, warm_up
 from tests.support.catalogue import every_version, versions_of
 from tests.support.instances import random_instance
 
@@ -116,9 +116,11 @@ def test_damaged_frames_give_a_message_or_a_protocol_error() -> None:
     assert tally.refused > 0
 
 
+@pytest.mark.alone
 def test_no_damaged_message_allocates_more_than_its_bytes_can_hold() -> None:
     """An empty element may take one byte on the wire and an object in memory, so the factor is not small."""
     targets = message_targets()
+    warm_up(targets)
     tracemalloc.start()
     try:
         for number in range(cases(0.02)):
@@ -145,6 +147,7 @@ HUGE_ARRAYS: list[tuple[type[Message], int, str]] = [
 ]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("message", "version", "start"), HUGE_ARRAYS)
 def test_a_count_that_the_data_does_not_back_allocates_nothing(
     message: type[Message], version: int, start: str
@@ -173,6 +176,7 @@ def test_a_message_of_a_million_empty_elements_is_decoded_within_a_second() -> N
     assert time.process_time() - started < SLOWEST_CASE
 
 
+@pytest.mark.alone
 def test_a_message_of_many_empty_elements_takes_memory_in_proportion_to_its_size() -> None:
     data = empty_keys(50_000)
     FindCoordinatorRequest.decode(data, 4)

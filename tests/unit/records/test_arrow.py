@@ -9,10 +9,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from kclient.errors import ConfigurationError
 from kclient.records import Codec, Stamp, encode_batch, encode_sparse, read_batches
-from kclient.records.arrow import SCHEMA, arrow_from_records, concat_batches
+from kclient.records.arrow import SCHEMA, arrow_batches, arrow_from_records, concat_batches, schema_of
+from kclient.records.objects import Origin
 from kclient.records.pieces import RecordTuple
+from kclient.types import TimestampType
 from tests.unit.records.building import DECODERS, NOW, batches, decoder, mixed, read_one, uniform, varied
+
+PLACES = (("orders", 4), ("payments", 1), ("orders", 5), ("o", 0))
 
 
 def _rows(batch: pa.RecordBatch) -> list[tuple[object, ...]]:
@@ -47,6 +52,63 @@ def test_arrow_holds_what_records_hold(
     batch.validate(full=True)
     assert batch.schema == SCHEMA
     assert _rows(batch) == [tuple(record[:8]) for record in records]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("make", [uniform, varied, mixed])
+@pytest.mark.parametrize("count", [1, 300])
+def test_columns_that_are_asked_for_are_those_of_the_whole(
+    name: str, make: Callable[[int], list[RecordTuple]], count: int
+) -> None:
+    with decoder(name):
+        found = read_one(encode_batch(make(count)))
+        whole = found.arrow("orders", 4)
+        for columns in ([only] for only in SCHEMA.names):
+            assert found.arrow("orders", 4, columns) == whole.select(columns)
+        some = ["value", "offset", "headers"]
+        assert found.arrow("orders", 4, some) == whole.select(some)
+
+
+@pytest.mark.parametrize("make", [uniform, varied, mixed])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_columns_of_several_batches_are_those_of_the_whole(
+    make: Callable[[int], list[RecordTuple]], codec: Codec
+) -> None:
+    frame = b"".join(encode_batch(make(60), stamp=Stamp(base_offset=at), codec=codec) for at in (0, 60, 120))
+    parts = [(found.columns(), Origin("orders", 4, found.timestamp_type, 7)) for found in read_batches(frame)]
+    whole = arrow_batches(parts)
+    assert _rows(whole) == [row for found in read_batches(frame) for row in _rows(found.arrow("orders", 4))]
+    for columns in (["key"], ["headers", "topic"], ["timestamp_type", "value", "partition"]):
+        assert arrow_batches(parts, schema_of(columns)) == whole.select(columns)
+
+
+def test_batches_of_several_partitions_in_one_frame_become_one() -> None:
+    made = (uniform(60), varied(200), mixed(50), uniform(70))
+    frame = memoryview(b"".join(map(encode_batch, made)))
+    origins = [Origin(topic, number, TimestampType(number % 2), 7) for topic, number in PLACES]
+    parts = [(found.columns(), origin) for found, origin in zip(read_batches(frame), origins, strict=True)]
+    rows = [row for each in parts for row in _rows(arrow_batches([each]))]
+    joined = arrow_batches(parts)
+    joined.validate(full=True)
+    assert _rows(joined) == rows
+    without_headers = arrow_batches(parts[:2])
+    without_headers.validate(full=True)
+    assert _rows(without_headers) == rows[:260]
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        (["offset", "offsets"], "no column 'offsets'.*there are topic, partition, offset"),
+        ([], "at least one"),
+        (["key", "key"], "none twice"),
+        ("key", r"as in \['key'\]"),
+    ],
+)
+def test_columns_that_do_not_exist_are_refused(columns: list[str], complaint: str) -> None:
+    found = read_one(encode_batch(uniform(3)))
+    with pytest.raises(ConfigurationError, match=complaint):
+        found.arrow("t", 0, columns)
 
 
 @given(batches(most=120))

@@ -73,6 +73,13 @@ def test_lz4_is_written_in_independent_blocks() -> None:
     assert version_and_independence == 0x60
 
 
+def test_lz4_stores_blocks_that_do_not_become_smaller() -> None:
+    data = os.urandom(65_536) + bytes(65_536) + os.urandom(1_000)
+    packed = compress(data, Codec.LZ4)
+    assert len(data) - 65_536 < len(packed) < len(data) - 65_000
+    assert bytes(cramjam.lz4.decompress(packed)) == _opened(packed, Codec.LZ4) == data
+
+
 def test_lz4_of_old_clients_has_its_header_checksum_put_right() -> None:
     packed = bytearray(compress(b"value" * 100, Codec.LZ4))
     packed[6] ^= 0x55

@@ -168,6 +168,7 @@ def test_errors_say_where() -> None:
         list(read_batches(patched(ONE, 57, struct.pack(">i", 2))))
 
 
+@pytest.mark.alone
 @every_decoder
 def test_no_memory_is_taken_for_records_that_are_not_there(name: str) -> None:
     data = patched(patched(BATCH, 23, b"\x7f\xff\xff\xff"), 57, b"\x7f\xff\xff\xff")

@@ -27,6 +27,7 @@ from kclient.records import (
     record_size_bound,
 )
 from kclient.records.crc import crc32c
+from kclient.records.encode import encode_one
 from kclient.records.layout import HEADER, BatchHeader
 from kclient.records.pieces import RecordTuple, by_columns, by_record, consecutive
 from tests.unit.records.building import (
@@ -133,6 +134,15 @@ def test_tuples_flat_lists_and_columns_make_the_same_batch(
     assert plain(data) == tupled(records)
 
 
+@given(st.none() | st.binary(max_size=300), st.none() | st.binary(max_size=9_000), st.integers(0, 1 << 60))
+def test_one_record_by_itself_makes_the_same_batch(
+    key: bytes | None, value: bytes | None, timestamp: int
+) -> None:
+    stamp = Stamp(producer_id=1 << 40, producer_epoch=7, base_sequence=1 << 20, leader_epoch=3)
+    expected = encode_batch([(key, value, timestamp, ())], stamp=stamp)
+    assert encode_one(key, value, timestamp, stamp) == expected
+
+
 def test_one_timestamp_may_stand_for_all_records() -> None:
     keys, values = [b"a", b"b", None], [b"1", None, b"3"]
     every = encode_fields(Fields(keys, values, [NOW] * 3, [(), (), ()]))
@@ -148,6 +158,7 @@ def test_max_timestamp_is_the_latest_of_all_records(order: int, count: int) -> N
     assert read_one(data).max_timestamp == max(NOW, NOW + order * (count - 1))
 
 
+@pytest.mark.alone
 def test_payloads_are_copied_once() -> None:
     records = [(b"key-%06d" % index, bytes(4000), NOW, ()) for index in range(1000)]
     encode_batch(records)

@@ -60,6 +60,51 @@ def test_any_slicing_of_any_stream_gives_its_frames(sizes: list[int], reads: lis
     assert [bytes(frame) for frame in frames] == payloads
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    frames=st.lists(st.tuples(st.integers(SCRATCH, 4 * SCRATCH), st.integers(0, 3)), max_size=12),
+    reads=st.lists(read_sizes, max_size=40),
+)
+def test_no_frame_is_written_over_while_somebody_looks_at_it(
+    frames: list[tuple[int, int]], reads: list[int]
+) -> None:
+    """Each frame is kept until so many others have come; by then it must be what it was."""
+    payloads = [payload_of(size, seed) for seed, (size, _) in enumerate(frames)]
+    kept: dict[int, bytes | memoryview] = {}
+    for number, frame in enumerate(feed(FrameBuffer(), framed(*payloads), reads)):
+        kept[number] = frame
+        for other in [other for other in kept if other + frames[other][1] <= number]:
+            assert bytes(kept.pop(other)) == payloads[other]
+        del frame
+    assert all(bytes(frame) == payloads[number] for number, frame in kept.items())
+
+
+def large_ones(buffer: FrameBuffer, *sizes: int) -> list[int]:
+    """Where the bytes of large frames are that are let go before the next comes."""
+    places = []
+    for size in sizes:
+        (frame,) = feed(buffer, framed(bytes(size)), [])
+        assert isinstance(frame, memoryview)
+        places.append(id(frame.obj))
+        del frame
+    return places
+
+
+def test_the_buffer_of_a_large_frame_is_used_again_for_one_that_fits() -> None:
+    first, second, third = large_ones(FrameBuffer(), MEGABYTE, MEGABYTE, SCRATCH + 1)
+    assert first == second == third
+
+
+def test_nothing_is_kept_of_very_large_frames_and_once_small_ones_come() -> None:
+    buffer = FrameBuffer()
+    large_ones(buffer, 9 * MEGABYTE)
+    assert not buffer._handed_out
+    large_ones(buffer, MEGABYTE)
+    assert len(buffer._handed_out) == 1
+    assert [bytes(frame) for frame in feed(buffer, framed(b"small"), [])] == [b"small"]
+    assert not buffer._handed_out
+
+
 def test_every_cut_of_a_stream_of_small_frames_gives_its_frames() -> None:
     payloads = [b"", b"a", b"bc", b"", b"defgh"]
     stream = framed(*payloads)
@@ -149,10 +194,12 @@ def peak_of(size: int, received: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.alone
 def test_a_size_of_90_megabytes_followed_by_few_bytes_allocates_little() -> None:
     assert peak_of(90_000_000, received=10_000) < 1.5 * MEGABYTE
 
 
+@pytest.mark.alone
 def test_what_is_allocated_for_a_large_frame_grows_with_what_arrives() -> None:
     """Each growth copies into a buffer of four times the size; both exist for a moment."""
     for received in (500_000, 3_000_000, 9_000_000):
