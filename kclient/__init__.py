@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 
+__version__ = "0.1.0"
+
 TYPE_CHECKING = False  # as type checkers understand it too; `typing` would be most of the cost of this import
 if TYPE_CHECKING:
     from kclient import admin, consumer, errors, producer

@@ -213,7 +213,10 @@ class Broker:
 
     def move_coordinator(self, key: str, node_id: int) -> None:
         """Have another node coordinate a group or transactional id."""
+        before = self.coordinator_of(key)
         self._coordinators[key] = node_id
+        if self.coordinator_of(key) != before:
+            self.groups.moved(key)
 
     # Topics
 

@@ -66,13 +66,16 @@ class BrokerSettings:
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.given = dict(given or {})
-        known = {*BROKER_DEFAULTS, *(name for _, name in TOPIC_DEFAULTS.values())}
-        unknown = sorted(set(self.given) - known)
+        known = BROKER_DEFAULTS | {name: default for default, name in TOPIC_DEFAULTS.values()}
+        unknown = sorted(set(self.given) - set(known))
         if unknown:
             raise ConfigurationError(
                 f"the embedded broker has no setting {', '.join(unknown)}; "
                 f"it honours {', '.join(sorted(known))}"
             )
+        for name, value in self.given.items():
+            if _is_number(known[name]) and not _is_number(value, like=known[name]):
+                raise ConfigurationError(f"{name}={value!r} must be a number such as {known[name]}")
 
     def __getitem__(self, name: str) -> str:
         return self.given.get(name, BROKER_DEFAULTS[name])
@@ -86,3 +89,12 @@ class BrokerSettings:
     def topic_defaults(self) -> dict[str, str]:
         """What a topic has that sets nothing itself."""
         return {name: self.given.get(broker, default) for name, (default, broker) in TOPIC_DEFAULTS.items()}
+
+
+def _is_number(text: str, like: str = "0.5") -> bool:
+    """Whether it is one: a whole one, where `like` is."""
+    try:
+        float(text) if "." in like else int(text)
+    except ValueError:
+        return False
+    return True

@@ -24,6 +24,11 @@ Fetch = Callable[[list[str] | None], Awaitable[MetadataResponse]]
 Listener = Callable[[Metadata], None]
 
 
+# Seconds for which a topic that was looked up is kept: its fetch may have to wait for the back-off, and with
+# a shorter age the topic would be forgotten before it was asked for.
+_LEAST_KEPT = 10.0
+
+
 class Refresher:
     """Owns the snapshot. `fetch` asks any broker about the given topics, or about all where that is None."""
 
@@ -149,7 +154,7 @@ class Refresher:
             await asyncio.sleep(self._backoff.next())
 
     def _let_go_of_the_unused(self) -> None:
-        since = self._loop.time() - self._max_age
+        since = self._loop.time() - max(self._max_age, _LEAST_KEPT)
         unused = {topic for topic, used in self._looked_up.items() if used < since}
         for topic in unused:
             del self._looked_up[topic]

@@ -85,6 +85,11 @@ class Connection(asyncio.BufferedProtocol):
         """How many requests have not been answered."""
         return len(self._in_flight) + len(self._held)
 
+    @property
+    def receiving(self) -> bool:
+        """Whether a part of an answer has come, and not all of it."""
+        return self._frames.begun
+
     def version_for(self, request: type[Request[Any]], newest: int | None = None) -> int:
         """The newest version of a request that this broker and we both speak; `newest` limits ours."""
         version = self._chosen.get((request, newest))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import ssl
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from random import Random
 
+from kclient import __version__
 from kclient.config import ClientConfig
 from kclient.errors import ConfigurationError
 from kclient.net.dial import DialSettings
@@ -25,8 +25,6 @@ from kclient.net.tls import make_context
 from kclient.types import Secret
 
 log = logging.getLogger(__name__)
-
-DISTRIBUTION = "kclient-kafka"
 
 
 def dial_settings(config: ClientConfig, random: Random) -> DialSettings:
@@ -48,13 +46,17 @@ def dial_settings(config: ClientConfig, random: Random) -> DialSettings:
         sasl=_authenticator(config) if protocol.startswith("SASL") else None,
         send_buffer=config.send_buffer_bytes,
         receive_buffer=config.receive_buffer_bytes,
-        software=("kclient", _our_version()),
+        software=("kclient", __version__),
     )
 
 
 def _refuse_what_would_be_ignored(config: ClientConfig) -> None:
-    """Who sets a certificate or a password believes to be protected by it."""
-    given = [field.name for field in fields(config) if getattr(config, field.name) != field.default]
+    """Who sets a certificate or a password believes to be protected by it; who checks no names does not."""
+    given = [
+        field.name
+        for field in fields(config)
+        if getattr(config, field.name) != field.default and field.name != "ssl_check_hostname"
+    ]
     for prefix, protocols in (("ssl_", "SSL or SASL_SSL"), ("sasl_", "SASL_SSL or SASL_PLAINTEXT")):
         ignored = [name for name in given if name.startswith(prefix)]
         if config.sasl_oauthbearer_token_endpoint_url is not None and "ssl_cafile" in ignored:
@@ -141,10 +143,3 @@ def _username_and_password(config: ClientConfig) -> tuple[str, Secret]:
 def _secret(value: str | Secret | None) -> Secret | None:
     """The config has made a `Secret` of it; its declared type says what users may pass."""
     return Secret(value) if isinstance(value, str) else value
-
-
-def _our_version() -> str:
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "unknown"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _LONGEST = 60.0
 
 Options = dict[str, Any]

@@ -16,7 +16,9 @@ from tools.kafka.fixtures import StartCluster
 SETTINGS = {"offsets.topic.num.partitions": "3"}  # as `tools.kafka` sets it
 
 # Kafka may let a thread of its own find assignments, and answers before or after that as it happens.
-PROMPT = {"group.consumer.assignor.offload.enable": "false"}
+PROMPT: dict[str, str | None] = {"group.consumer.assignor.offload.enable": "false"}
+# Settings show where they come from: this one from nowhere, as with the embedded broker.
+DEFAULT_RETENTION: dict[str, str | None] = {"log.retention.ms": None}
 
 UNHONOURED = (
     r"(?:compression\.\w+\.level|\w+\.replication\.throttled\.replicas|local\.retention\.\w+|remote\..*"
@@ -81,7 +83,7 @@ async def hold_with_embedded() -> list[Exchange]:
 
 def test_a_conversation_with_the_embedded_broker_is_one_with_kafka(kafka_cluster: StartCluster) -> None:
     ours = asyncio.run(hold_with_embedded())
-    theirs = asyncio.run(hold(kafka_cluster(config=PROMPT).bootstrap()))
+    theirs = asyncio.run(hold(kafka_cluster(config=PROMPT | DEFAULT_RETENTION).bootstrap()))
     assert len(ours) > 1000
     assert {one.api for one in ours} == {ApiKey(key).name for key in APIS}
     found = list(differences(ours, theirs))

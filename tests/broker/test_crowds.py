@@ -45,6 +45,8 @@ OPENINGS = (
     b"\x00\x00\x00\x08\x00\x12\x00\x00\x00\x00\x00\x00",  # ApiVersions cut in its header
 )
 
+pytestmark = pytest.mark.alone  # watches a process grow, and opens every descriptor there is
+
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at a process through /proc")
 
 

@@ -14,7 +14,7 @@ from tests.broker.conftest import Stage
 from tests.broker.killing import TOPIC, Members
 from tests.broker.librdkafka import produce
 from tools.kafka.jars import JarSet
-from tools.kafka.jvm import COMMAND_FLAGS, installed_java
+from tools.kafka.jvm import COMMAND_FLAGS, class_path_flags, installed_java
 from tools.kafka.versions import DEFAULT_VERSION
 
 _PARTITIONS = 6
@@ -63,7 +63,7 @@ def verifiable_consumer(protocol: str) -> Command:
         args += ["--command-config", str(properties)]
         if protocol == "classic":
             args += ["--session-timeout", "2000"]
-        return [_JAVA.program, *COMMAND_FLAGS, "-cp", _JARS.class_path, main, *args]
+        return [_JAVA.program, *COMMAND_FLAGS, *class_path_flags(_JAVA, _JARS.class_path), main, *args]
 
     return command
 

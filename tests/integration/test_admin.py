@@ -357,6 +357,7 @@ def test_a_cluster_is_asked_broker_by_broker_and_survives_the_loss_of_one(
         assert [broker.node_id for broker in admin.describe_cluster().brokers] == [1, 2]
 
 
+@pytest.mark.alone
 def test_a_broker_that_goes_away_is_waited_for_until_the_deadline(kafka_cluster: StartCluster) -> None:
     cluster = kafka_cluster()
     with Admin(bootstrap_servers=cluster.bootstrap()) as admin:
@@ -371,6 +372,7 @@ def test_a_broker_that_goes_away_is_waited_for_until_the_deadline(kafka_cluster:
     assert time.monotonic() - began < 1
 
 
+@pytest.mark.alone
 def test_nobody_at_the_address_is_said_when_the_deadline_has_passed() -> None:
     (port,) = free_ports(1)
 

@@ -83,6 +83,7 @@ def _mechanisms(visitor: Visitor) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.alone
 def test_sessions_are_renewed_under_load_without_a_failure_or_a_new_connection(
     visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,4 +167,6 @@ print(thread.call(asyncio.sleep(0, "worked")))
         timeout=30,
         check=False,
     )
-    assert (ended.stdout, ended.stderr, ended.returncode) == ("worked\n", "", 0)
+    # Under `-X dev` asyncio complains about its own steps when the machine is busy.
+    complaints = [line for line in ended.stderr.splitlines() if not line.startswith("Executing <")]
+    assert (ended.stdout, complaints, ended.returncode) == ("worked\n", [], 0)

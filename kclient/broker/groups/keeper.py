@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
+from kclient.broker.groups import rebalance
 from kclient.broker.groups.base import Group, GroupConfig, GroupRecord, GroupStore, RecordReader, Topics
 from kclient.broker.groups.classic import ClassicGroup
 from kclient.broker.groups.offsets import OffsetTable, tombstone
@@ -101,6 +102,12 @@ class GroupKeeper:
         for group in self.groups.values():
             group.close()
         self.groups.clear()
+
+    def moved(self, group_id: str) -> None:
+        """Another node answers for a group from now on: nobody must wait for an answer of the old one."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            rebalance.coordinator_moved(group)
 
     def topics_changed(self) -> None:
         """Forget the offsets of topics that are gone: one of the same name is another one."""

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from kclient.broker.groups.answers import join_refused, joined, sync_refused
 from kclient.broker.groups.states import TRANSITIONS, Event, State
-from kclient.errors import BrokerError, RebalanceInProgressError, UnknownMemberIdError
+from kclient.errors import (
+    BrokerError,
+    NotCoordinatorError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
 
 if TYPE_CHECKING:
     from kclient.broker.groups.classic import ClassicGroup
@@ -108,6 +113,23 @@ def dismiss(group: ClassicGroup, member: Member) -> None:
     member.answer_join(join_refused(UnknownMemberIdError))
     member.answer_sync(sync_refused(UnknownMemberIdError))
     forget(group, member.member_id)
+
+
+def coordinator_moved(group: ClassicGroup) -> None:
+    """Tell those who wait to ask the new coordinator, which knows only what was stored.
+
+    So newcomers are strangers to it, and whoever else was refused has its session to come back.
+    """
+    for member_id in list(group.members.pending):
+        forget(group, member_id)
+    for member in group.members:
+        member.answer_join(join_refused(NotCoordinatorError, member.member_id))
+        member.answer_sync(sync_refused(NotCoordinatorError))
+        if member.is_new:
+            forget(group, member.member_id)
+        else:
+            keep_alive(group, member)
+    complete_if_all_joined(group)
 
 
 def forget(group: ClassicGroup, member_id: str) -> None:

@@ -55,6 +55,7 @@ def test_threads_may_close_a_client_at_the_same_time() -> None:
     wait_for_no_threads()
 
 
+@pytest.mark.alone
 def test_entering_says_that_nobody_is_there_and_leaves_nothing() -> None:
     (port,) = free_ports(1)
     began = time.monotonic()
@@ -67,6 +68,7 @@ def test_entering_says_that_nobody_is_there_and_leaves_nothing() -> None:
     wait_for_no_threads()
 
 
+@pytest.mark.alone
 def test_closing_ends_the_calls_of_other_threads() -> None:
     (port,) = free_ports(1)
     admin = Admin(bootstrap_servers=f"127.0.0.1:{port}")

@@ -327,3 +327,14 @@ async def test_a_hint_names_the_new_leader_unless_it_is_old_news(loop: VirtualLo
     refresher.take_hint(orders, 1, 5)
     assert refresher.snapshot.leader(orders) == 2
     await refresher.stop()
+
+
+async def test_a_topic_is_asked_for_however_short_the_age_is(loop: VirtualLoop) -> None:
+    source = Source(loop)
+    refresher = Refresher(source, Backoff(100, 1000, Random(0)), 0.001)
+    refresher.start()
+    await refresher.refreshed(Deadline.after(loop, 10))
+    refresher.look_up("orders")
+    found = await refresher.refreshed(Deadline.after(loop, 10))
+    assert "orders" in found.topics
+    await refresher.stop()

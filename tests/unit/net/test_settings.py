@@ -30,6 +30,11 @@ def test_tls_options_without_tls_are_refused_and_not_ignored(protocol: str) -> N
         )
 
 
+def test_names_that_need_not_be_checked_are_no_protection_that_is_missed() -> None:
+    """Files for Java's clients say so for all protocols."""
+    assert settings(security_protocol="PLAINTEXT", ssl_check_hostname=False).tls is None
+
+
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_a_password_without_sasl_is_refused_and_not_ignored(protocol: str) -> None:
     with pytest.raises(

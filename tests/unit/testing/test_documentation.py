@@ -1,4 +1,4 @@
-"""Every block of Python in docs/ runs: as a test where it has one, as a program where not."""
+"""What pages say of options, metrics and errors is so. Their blocks of code run in `tests/docs`."""
 
 from __future__ import annotations
 
@@ -10,61 +10,13 @@ from typing import Any
 import pytest
 
 import kclient.errors
-from kclient import Producer
 from kclient.consumer import ConsumerConfig, ConsumerMetrics
 from kclient.producer import ProducerConfig, ProducerMetrics
-from kclient.testing import RunningBroker
-from tests.unit.testing.pytest_runs import run_pytest
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
-BLOCKS = {
-    name: re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    for name, text in PAGES.items()
-}
-# What a reader's own cluster is in the blocks, and an embedded one here.
-ADDRESS = '"localhost:9092"'
 OPTIONS: dict[str, Any] = {"producer.md": ProducerConfig, "consumer.md": ConsumerConfig}
 METRICS: dict[str, Any] = {"producer.md": ProducerMetrics, "consumer.md": ConsumerMetrics}
-
-
-def test_the_pages_have_blocks_of_both_kinds() -> None:
-    kinds = {name: ["def test_" in block for block in blocks] for name, blocks in BLOCKS.items()}
-    assert {name: (sum(of), len(of)) for name, of in kinds.items()} == {
-        "consumer.md": (0, 7),
-        "producer.md": (0, 8),
-        "testing.md": (3, 7),
-    }
-
-
-@pytest.mark.parametrize(
-    ("page", "number"), [(page, number) for page, blocks in BLOCKS.items() for number in range(len(blocks))]
-)
-def test_a_block_runs(page: str, number: int, tmp_path: Path) -> None:
-    block = BLOCKS[page][number]
-    if "def test_" in block:
-        outcome = run_pytest(tmp_path, {"test_documented.py": block})
-        assert outcome.returncode == 0, outcome.stdout
-    elif ADDRESS in block:
-        with RunningBroker(config={"num.partitions": "6"}) as kafka:
-            if page == "consumer.md":
-                _write_orders(kafka.bootstrap_servers)
-            _execute(block.replace(ADDRESS, repr(kafka.bootstrap_servers)), page, number)
-    else:
-        _execute(block, page, number)
-
-
-def _execute(block: str, page: str, number: int) -> None:
-    code = compile(block, f"{page}, block {number}", "exec", dont_inherit=True)
-    exec(code, {"__name__": "__main__"})
-
-
-def _write_orders(address: str) -> None:
-    """What there is to read: JSON, and in the first partition something else at the end."""
-    with Producer(bootstrap_servers=address) as producer:
-        for number in range(12):
-            producer.send("orders", b'{"item": "teapot"}', partition=number % 6)
-        producer.send("orders", b"three apples", partition=0)
 
 
 def _rows(page: str) -> dict[str, list[str]]:

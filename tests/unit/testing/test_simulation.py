@@ -14,6 +14,7 @@ from kclient.testing.simulation import SEED_VARIABLE
 from tests.unit.testing.ends import Recorder, pair
 
 
+@pytest.mark.alone
 def test_the_result_comes_back_and_an_hour_takes_no_time() -> None:
     async def main(sim: Simulation) -> tuple[float, float]:
         began = sim.clock.wall()
