@@ -2,7 +2,8 @@
 
 Hot. `append` runs on the caller's thread, for asyncio clients on the loop, and does the least there is: look
 up the chunk, add the size, extend a flat list, make a handle. It hands out nothing where something has to be
-decided (a new topic, a full chunk, no memory left); `append_slowly` decides and says what to wait for.
+decided (a new topic, a full chunk, no memory left); `append_slowly` decides and says what to wait for. The
+clients have it once more in their `send`, for records of key and value only: see `plain_chunks`.
 
 On the loop, `drain` takes all chunks away at once; cutting them into partitions is `spread`'s work.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kclient.errors import KafkaError, RecordTooLargeError
 from kclient.producer.delivery import Chunk, Delivery
+from kclient.producer.part import Odd
 from kclient.producer.records import check_topic
 from kclient.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD, headers_size
 
@@ -27,9 +29,10 @@ if TYPE_CHECKING:
     from kclient.producer.config import ProducerConfig
     from kclient.types import Header
 
-# A chunk is closed at this size, which is when an asyncio caller lets the loop run: large enough for work per
-# chunk to be small per record, small enough for answers to be read in time.
-CHUNK_BYTES = 1_048_576
+# A chunk is closed at this size, which is when a caller lets the loop run: large enough for work per chunk to
+# be small per record, small enough for answers to be read in time, and for all of it to fit into one request,
+# headers of batches included.
+CHUNK_BYTES = 1_015_808
 # Memory is claimed for an open chunk in such steps, so that a record needs one comparison for all limits.
 _STEP = 32_768
 
@@ -68,8 +71,8 @@ class Accumulator:
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._lock = lock
-        self._acquire, self._release = lock.acquire, lock.release
-        self._is_ours: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]
+        self.acquire, self.release_lock = lock.acquire, lock.release
+        self.is_ours: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]
         self._wake = wake
         self._now = now
         self._wall_ms = now_ms or _wall_ms
@@ -77,6 +80,10 @@ class Accumulator:
         # the clock is enough for all records of a step.
         self._coarse = not config.linger_ms
         self._open: dict[str, Chunk] = {}
+        # The open chunks for callers that append by themselves, in the way of `append`, what needs neither a
+        # partition nor headers nor a timestamp of its own; always empty where there can be no such record.
+        plain = self._coarse and not (config.key_serializer or config.value_serializer or config.hooks)
+        self.plain_chunks: Mapping[str, Chunk] = self._open if plain else {}
         self._closed: list[Chunk] = []
         self._woken = Urgency.NONE
         # Topics that are known, with the number of their partitions.
@@ -120,9 +127,8 @@ class Accumulator:
 
         On the loop, or with the lock held.
         """
-        try:
-            chunk = self._open[topic]
-        except KeyError:
+        chunk = self._open.get(topic)
+        if chunk is None:
             return None
         size = chunk.size + RECORD_OVERHEAD
         if value is not None:
@@ -133,14 +139,18 @@ class Accumulator:
             size += headers_size(headers)
         if size > chunk.limit:
             return None
+        if not self._coarse:
+            chunk.tick(self._wall_ms())
         chunk.size = size
-        if timestamp_ms is None:
-            timestamp_ms = chunk.now_ms or self._wall_ms()
-        flat = chunk.flat
         delivery = Delivery()
         delivery._chunk = chunk
+        flat = chunk.flat
         delivery._place = len(flat)
-        flat += (key, value, timestamp_ms, headers, partition)
+        if partition is None and timestamp_ms is None and not headers:
+            flat += (key, value)
+        else:
+            chunk.odd = True
+            flat += (key, Odd(value, timestamp_ms, headers, partition))
         return delivery
 
     def append_shared(  # noqa: PLR0913, PLR0917
@@ -158,35 +168,14 @@ class Accumulator:
         interpreter comes; the one that runs then finds it taken at its next record, queues as well, and from
         then on every record costs a change of threads. Giving up the turn instead lets the holder go on.
         """
-        added = RECORD_OVERHEAD
-        if value is not None:
-            added += len(value)
-        if key is not None:
-            added += len(key)
-        if headers:
-            added += headers_size(headers)
-        if timestamp_ms is None and not self._coarse:
-            timestamp_ms = self._wall_ms()
-        delivery = Delivery()
         try:
-            while not self._acquire(False):
+            while not self.acquire(False):
                 sleep(0)
-            chunk = self._open.get(topic)
-            if chunk is None:
-                return None
-            size = chunk.size + added
-            if size > chunk.limit:
-                return None
-            chunk.size = size
-            flat = chunk.flat
-            delivery._place = len(flat)
-            flat += (key, value, chunk.now_ms if timestamp_ms is None else timestamp_ms, headers, partition)
+            return self.append(topic, value, key, partition, timestamp_ms, headers)
         finally:
             # An interrupt may come before the lock is ours, or right after: only the lock itself knows.
-            if self._is_ours():
-                self._release()
-        delivery._chunk = chunk
-        return delivery
+            if self.is_ours():
+                self.release_lock()
 
     def append_slowly(  # noqa: PLR0913, PLR0917
         self,
@@ -335,14 +324,14 @@ class Accumulator:
         if needed > 0:
             # Up to just below a full batch: the record that fills it comes here, and wakes the loop.
             lacking = self._batch_size - 1 - chunk.size
-            step = min(_STEP, lacking if lacking > 0 else CHUNK_BYTES - chunk.size)
+            step = min(_STEP, lacking if lacking > 0 else CHUNK_BYTES - chunk.limit)
             claim = max(needed, min(step, self._memory - self._claimed))
             if self._claimed + claim > self._memory:
                 return False
             self._claimed += claim
             chunk.limit += claim
             if self._coarse:
-                chunk.now_ms = self._wall_ms()
+                chunk.tick(self._wall_ms())
         self._open[topic] = chunk
         self._call_loop(Urgency.NOW if chunk.size + size >= self._batch_size else Urgency.LINGER)
         return True

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
+
 from kclient.errors import KafkaError
-from kclient.producer.delivery import Part
+from kclient.producer.part import Part
 from kclient.records.compression import Codec
-from kclient.records.encode import Stamp, encode_fields
+from kclient.records.encode import Stamp, encode_fields, encode_one, encode_runs
+from kclient.records.packed import Packed, Run
 from kclient.records.pieces import Fields
 from kclient.records.restamp import with_producer
 from kclient.types import Header
@@ -38,8 +41,9 @@ class Batch:
 
     `refused` says that the last answer rules out that the batch was ever written; before an answer, and after
     one that came from a broker in trouble, nobody knows. `first` says that when the batch was last sent,
-    everything before it had been written. `over` says that its records were given up while it was in flight.
-    `number` is its place among the batches of its partition; a half has the number of its whole, and a digit.
+    everything before it had been written, `log` to which of several logs of one name. `over` says that its
+    records were given up while it was in flight. `number` is its place among the batches of its partition; a
+    half has the number of its whole, and a digit.
     """
 
     __slots__ = (
@@ -50,6 +54,7 @@ class Batch:
         "first",
         "identity",
         "last_error",
+        "log",
         "number",
         "over",
         "parts",
@@ -73,6 +78,7 @@ class Batch:
         self.attempts = 0
         self.sent_at = 0.0
         self.first = True
+        self.log = 0
         self.refused = False
         self.over = False
         self.last_error: KafkaError | None = None
@@ -86,12 +92,17 @@ class Batch:
     def encode(self, codec: Codec, level: int | None) -> None:
         """Make the bytes that are sent. May run on another thread: it touches nothing but this batch."""
         if not self.records:
-            stamp = Stamp(
-                producer_id=self.identity.producer_id,
-                producer_epoch=self.identity.epoch,
-                base_sequence=self.sequence,
-            )
-            self.records = encode_fields(self._fields(), stamp=stamp, codec=codec, level=level)
+            stamp = Stamp(0, -1, *self.identity, self.sequence)
+            if self.count == 1 and codec is Codec.NONE and self._bare():
+                part = self.parts[0]
+                time = part.times if isinstance(part.times, int) else int(part.times[0])
+                self.records = encode_one(part.keys[0], part.values[0], time, stamp)
+                return
+            runs = self._runs()
+            if runs is None:
+                self.records = encode_fields(self._fields(), stamp=stamp, codec=codec, level=level)
+            else:
+                self.records = encode_runs(runs, stamp=stamp, codec=codec, level=level)
 
     def renumber(self, identity: Identity, sequence: int) -> None:
         """Make it another producer's batch; its records are not encoded again."""
@@ -120,6 +131,21 @@ class Batch:
         half.attempts, half.last_error, half.refused = self.attempts, self.last_error, self.refused
         return half
 
+    def _bare(self) -> bool:
+        """Whether nothing has headers."""
+        return all(part.headers is None for part in self.parts)
+
+    def _runs(self) -> list[Run] | None:
+        """The records as columns of Arrow, where all came as such."""
+        runs: list[Run] = []
+        for part in self.parts:
+            keys, values = part.keys, part.values
+            if not isinstance(keys, Packed) or not isinstance(values, Packed):
+                return None
+            times = part.times if isinstance(part.times, int) else np.asarray(part.times, np.int64)
+            runs.append(Run(keys, values, times))
+        return runs
+
     def _fields(self) -> Fields:
         parts = self.parts
         if len(parts) == 1:
@@ -135,11 +161,14 @@ class Batch:
 
 def _times(parts: list[Part]) -> int | list[int]:
     first = parts[0].times
-    if isinstance(first, int) and all(part.times == first for part in parts):
+    if isinstance(first, int) and all(isinstance(part.times, int) and part.times == first for part in parts):
         return first
     times: list[int] = []
     for part in parts:
-        times += [part.times] * len(part) if isinstance(part.times, int) else part.times
+        if isinstance(part.times, int):
+            times += [part.times] * len(part)
+        else:  # with columns of Arrow it is an array, which `+=` would add up, number by number
+            times += np.asarray(part.times).tolist() if isinstance(part.keys, Packed) else part.times
     return times
 
 

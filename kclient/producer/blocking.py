@@ -27,6 +27,7 @@ from kclient.producer.many import Deliveries, Many
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.records import Fields, ProducerRecord, prepare
 from kclient.producer.tables import many_from
+from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.runtime import LoopThread, wait_in_thread
 from kclient.types import Header, RecordMetadata
 
@@ -60,7 +61,12 @@ class Producer:
             self._closed = True
             self._thread.stop()
             raise
-        self._append: Any = self._core.accumulator.append_shared
+        accumulator = self._core.accumulator
+        self._append: Any = accumulator.append_shared
+        self._chunks = accumulator.plain_chunks
+        self._acquire: Any = accumulator.acquire
+        self._release = accumulator.release_lock
+        self._is_ours = accumulator.is_ours
         forget_in_children(self)
 
     def __repr__(self) -> str:
@@ -87,37 +93,51 @@ class Producer:
         """Append a record, waiting up to `max_block_ms` while its topic is unknown or the buffer is full."""
         if (
             value.__class__ is bytes
-            and (key is None or key.__class__ is bytes)
+            and (key.__class__ is bytes or key is None)
             and partition is None
             and timestamp_ms is None
             and not headers
-            and self._plain
         ):
-            return self._append(topic, value, key, None, None, ()) or self._send_slowly(
-                Fields(topic, value, key, None, None, ())
-            )
-        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-        fields, told = prepare(self._config, record)
-        if self._core.accumulator.lacks(fields.topic, fields.partition):
-            self._call(self._seek_partition())
-        delivery = self._append(*fields) or self._send_slowly(fields)
-        if told is not None:
-            delivery.add_done_callback(told)
-        return delivery
+            # `Accumulator.append_shared` once more: a call and what these records need not ask were felt.
+            added = len(value) + RECORD_OVERHEAD
+            if key is not None:
+                added += len(key)
+            delivery = Delivery()
+            try:
+                while not self._acquire(False):
+                    time.sleep(0)
+                chunk = self._chunks.get(topic)
+                if chunk is not None:
+                    size = chunk.size + added
+                    if size <= chunk.limit:
+                        chunk.size = size
+                        delivery._chunk = chunk
+                        flat = chunk.flat
+                        delivery._place = len(flat)
+                        flat += (key, value)
+                        return delivery
+            finally:
+                if self._is_ours():
+                    self._release()
+            if self._plain:
+                return self._send_slowly(Fields(topic, value, key, None, None, ()))
+        return self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
 
     def send_nowait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> Delivery:
         """Append a record at once, or raise `BufferFullError`. Takes what `send` takes."""
         fields, told = prepare(self._config, ProducerRecord(topic, value, key, **more))
-        delivery = self._append(*fields) or self._core.accumulator.append_slowly(*fields, known=False)
-        if isinstance(delivery, Wait):
-            raise BufferFullError(f"buffer_memory={self._config.buffer_memory} bytes are full")
-        if told is not None:
-            delivery.add_done_callback(told)
-        return delivery
+        with told:
+            delivery = self._append(*fields) or self._core.accumulator.append_slowly(*fields, known=False)
+            if isinstance(delivery, Wait):
+                raise BufferFullError(f"buffer_memory={self._config.buffer_memory} bytes are full")
+        return told.watch(delivery)
 
     def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> RecordMetadata:
         """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
-        return self.send(topic, value, key, **more).result()
+        delivery = self.send(topic, value, key, **more)
+        if asyncio._get_running_loop() is None:
+            return delivery.result()
+        return self._call(_outcome(delivery))  # in a notebook, whose cells run on a loop of their own
 
     def send_many(  # noqa: PLR0913
         self,
@@ -126,7 +146,7 @@ class Producer:
         keys: Sequence[Any] | None = None,
         *,
         partition: int | Sequence[int | None] | None = None,
-        timestamp_ms: int | Sequence[int] | None = None,
+        timestamp_ms: int | Sequence[int | None] | None = None,
         headers: Sequence[Any] | None = None,
     ) -> Deliveries:
         """Append many records at once; see `AsyncProducer.send_many`."""
@@ -134,11 +154,11 @@ class Producer:
 
     def send_arrow(self, topic: str, table: Any) -> Deliveries:
         """Append the rows of an Arrow table; see `AsyncProducer.send_arrow`."""
-        return self._send_all(many_from(topic, table))
+        return self._send_all(many_from(topic, table, self._config))
 
     def send_pandas(self, topic: str, frame: Any) -> Deliveries:
         """Append the rows of a pandas frame, by the same columns as `send_arrow`."""
-        return self._send_all(many_from(topic, frame))
+        return self._send_all(many_from(topic, frame, self._config))
 
     def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic, waiting up to `max_block_ms` while it is unknown."""
@@ -155,6 +175,10 @@ class Producer:
 
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Deliver what is there, then close; a `KafkaTimeoutError` says how many records were given up."""
+        if asyncio._get_running_loop() is self._core.loop:
+            raise RuntimeError(
+                f"a callback of {self!r} cannot close it: nothing would be delivered while it waits"
+            )
         self._closed = True
         # In a forked child there is nothing to close: thread and connections are the parent's.
         if not self._thread.running:
@@ -210,6 +234,15 @@ class Producer:
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return self._thread.call(work)
 
+    def _send_any(self, record: ProducerRecord) -> Delivery:
+        """A record with anything that `send` does not see to by itself."""
+        fields, told = prepare(self._config, record)
+        with told:
+            if self._core.accumulator.lacks(fields.topic, fields.partition):
+                self._call(self._seek_partition())
+            delivery: Delivery = self._append(*fields) or self._send_slowly(fields)
+        return told.watch(delivery)
+
     def _send_slowly(self, fields: Fields) -> Delivery:
         accumulator = self._core.accumulator
         until = time.monotonic() + self._config.max_block_ms / 1000
@@ -217,12 +250,18 @@ class Producer:
             given_back = accumulator.given_back
             outcome = accumulator.append_slowly(*fields)
             if isinstance(outcome, Delivery):
-                return outcome
+                break
             left = max(0.0, until - time.monotonic())
             if outcome is Wait.TOPIC:
                 self._call(self._partitions(fields.topic, left))
             else:
                 self._wait_for_room(left, given_back)
+        if accumulator.crowded:
+            # A caller that never waits would keep the interpreter for itself until the loop insists, and that
+            # at each of its system calls; then records pile up that have long left the processor's caches.
+            accumulator.crowded = False
+            time.sleep(0)
+        return outcome
 
     def _send_all(self, many: Many) -> Deliveries:
         self._check_running()
@@ -287,7 +326,7 @@ class Producer:
 
         Records would be appended, and lost; so nothing is appended any more.
         """
-        self._append = self._refuse
+        self._append = self._acquire = self._refuse
 
     def _refuse(self, *_: object) -> None:
         raise ClientClosedError(
@@ -297,3 +336,7 @@ class Producer:
 
 async def _make(config: ProducerConfig) -> Core:
     return Core(config, threads=True)
+
+
+async def _outcome(delivery: Delivery) -> RecordMetadata:
+    return await delivery

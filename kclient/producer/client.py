@@ -20,6 +20,7 @@ from kclient.producer.many import Deliveries, Many
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.records import Fields, ProducerRecord, prepare
 from kclient.producer.tables import many_from
+from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.types import Header, RecordMetadata
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -52,12 +53,14 @@ class AsyncProducer:
 
     _core: Core | None = None
     _closed = False
+    # Whether this process is a forked child, and the core its parent's.
+    _inherited = False
 
     @configured_by(ProducerConfig)
     def __init__(self, config: ProducerConfig) -> None:
         self._config = config
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
-        self._append: Any = _not_open
+        self._leave()
         forget_in_children(self)
 
     def __repr__(self) -> str:
@@ -72,7 +75,8 @@ class AsyncProducer:
             await core.cluster.metadata.refreshed(core.cluster.deadline(timeout_ms))
         except BaseException:
             if not others:
-                self._core, self._append = None, _not_open
+                self._core = None
+                self._leave()
                 await core.abandon(ClientClosedError("the producer could not be started"))
             raise
 
@@ -88,24 +92,29 @@ class AsyncProducer:
         """Append a record, waiting up to `max_block_ms` while its topic is unknown or the buffer is full."""
         if (
             value.__class__ is bytes
-            and (key is None or key.__class__ is bytes)
+            and (key.__class__ is bytes or key is None)
             and partition is None
             and timestamp_ms is None
             and not headers
-            and self._plain
         ):
-            delivery: Delivery | None = self._append(topic, value, key, None, None, ())
-            if delivery is not None:
-                return delivery
-            return await self._send_slowly(Fields(topic, value, key, None, None, ()))
-        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-        fields, told = prepare(self._config, record)
-        if self._core is not None and self._core.accumulator.lacks(fields.topic, fields.partition):
-            await self._core.seek_partition(self._max_block())
-        delivery = self._append(*fields) or await self._send_slowly(fields)
-        if told is not None:
-            delivery.add_done_callback(told)
-        return delivery
+            chunk = self._chunks.get(topic)
+            if chunk is not None:
+                # `Accumulator.append` once more: a call and what these records need not ask were felt.
+                added = (
+                    len(value) + RECORD_OVERHEAD if key is None else len(value) + len(key) + RECORD_OVERHEAD
+                )
+                size = chunk.size + added
+                if size <= chunk.limit:
+                    chunk.size = size
+                    delivery = Delivery()
+                    delivery._chunk = chunk
+                    flat = chunk.flat
+                    delivery._place = len(flat)
+                    flat += (key, value)
+                    return delivery
+            if self._plain:
+                return await self._send_slowly(Fields(topic, value, key, None, None, ()))
+        return await self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
 
     def send_nowait(  # noqa: PLR0913, PLR0917
         self,
@@ -122,26 +131,26 @@ class AsyncProducer:
         """
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         fields, told = prepare(self._config, record)
-        delivery: Delivery | Wait | None = self._append(*fields)
-        if delivery is None:
-            delivery = self._open().accumulator.append_slowly(*fields, known=False)
-            if isinstance(delivery, Wait):
-                raise BufferFullError(
-                    f"buffer_memory={self._config.buffer_memory} bytes are full: await send() instead"
-                )
+        with told:
+            delivery: Delivery | Wait | None = self._append(*fields)
+            if delivery is None:
+                delivery = self._open().accumulator.append_slowly(*fields, known=False)
+                if isinstance(delivery, Wait):
+                    raise BufferFullError(
+                        f"buffer_memory={self._config.buffer_memory} bytes are full: await send() instead"
+                    )
         assert isinstance(delivery, Delivery)
-        if told is not None:
-            delivery.add_done_callback(told)
-        return delivery
+        return told.watch(delivery)
 
     async def send_and_wait(
         self, topic: str, value: Any = None, key: Any = None, **fields: Any
     ) -> RecordMetadata:
         """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
         delivery = await self.send(topic, value, key, **fields)
+        settled = delivery.settled()  # before it is drained, when that costs least
         if self._core is not None:
             self._core.dispatcher.drain_if_idle()
-        return await delivery
+        return (await settled).result()
 
     async def send_many(  # noqa: PLR0913
         self,
@@ -150,7 +159,7 @@ class AsyncProducer:
         keys: Sequence[Any] | None = None,
         *,
         partition: int | Sequence[int | None] | None = None,
-        timestamp_ms: int | Sequence[int] | None = None,
+        timestamp_ms: int | Sequence[int | None] | None = None,
         headers: Sequence[Any] | None = None,
     ) -> Deliveries:
         """Append many records at once, waiting up to `max_block_ms` for room for each part of them.
@@ -164,11 +173,11 @@ class AsyncProducer:
         """Append the rows of an Arrow table: `value`, and as far as there are `key`, `partition`,
         `timestamp`, `headers`.
         """
-        return await self._send_all(many_from(topic, table))
+        return await self._send_all(many_from(topic, table, self._config))
 
     async def send_pandas(self, topic: str, frame: Any) -> Deliveries:
         """Append the rows of a pandas frame, by the same columns as `send_arrow`."""
-        return await self._send_all(many_from(topic, frame))
+        return await self._send_all(many_from(topic, frame, self._config))
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic, waiting up to `max_block_ms` while it is unknown."""
@@ -181,6 +190,7 @@ class AsyncProducer:
         may, `delivery_timeout_ms`.
         """
         if self._core is not None:
+            self._check_loop(self._core)
             milliseconds = self._config.delivery_timeout_ms + 1_000 if timeout_ms is None else timeout_ms
             await self._core.flush(Deadline.after(self._core.loop, milliseconds / 1000))
 
@@ -189,9 +199,13 @@ class AsyncProducer:
 
         Records that are not delivered within `timeout_ms` fail, and a `KafkaTimeoutError` says how many.
         """
+        core = self._core
+        if core is not None and not self._inherited:
+            self._check_loop(core)
+            self._core = None
         self._closed = True
-        core, self._core, self._append = self._core, None, _not_open
-        if core is not None:
+        self._leave()
+        if core is not None and not self._inherited:
             await core.close(Deadline.after(core.loop, timeout_ms / 1000))
 
     async def stop(self) -> None:
@@ -219,7 +233,7 @@ class AsyncProducer:
 
     def __del__(self) -> None:
         core = self._core
-        if core is None:
+        if core is None or self._inherited:
             return
         warnings.warn(
             f"{self!r} was never closed: use `async with` or await close()", ResourceWarning, 2, self
@@ -228,8 +242,23 @@ class AsyncProducer:
             core.loop.call_soon_threadsafe(_close_soon, core)
 
     def _forked(self) -> None:
-        """In a forked child, which has neither the loop nor the connections: `_open` says so."""
-        self._append = _not_open
+        """In a forked child, which has neither the loop nor the connections: what uses them says so."""
+        self._inherited = True
+        self._leave()
+
+    def _leave(self) -> None:
+        """Append nothing without `_open`."""
+        self._append: Any = _not_open
+        self._chunks: Mapping[str, Chunk] = {}
+
+    async def _send_any(self, record: ProducerRecord) -> Delivery:
+        """A record with anything that `send` does not see to by itself."""
+        fields, told = prepare(self._config, record)
+        with told:
+            if self._core is not None and self._core.accumulator.lacks(fields.topic, fields.partition):
+                await self._core.seek_partition(self._max_block())
+            delivery = self._append(*fields) or await self._send_slowly(fields)
+        return told.watch(delivery)
 
     async def _send_slowly(self, fields: Fields) -> Delivery:
         core = self._open()
@@ -244,8 +273,9 @@ class AsyncProducer:
                 await core.topic(fields.topic, deadline)
             else:
                 await core.room(deadline)
-        if accumulator.crowded:
-            # A caller that never waits would keep the loop from sending anything.
+        if accumulator.crowded or deadline is not None:
+            # A caller that never waits would keep the loop from sending anything; one that has waited would
+            # take all the room that there is, and be the first again to wait for more.
             accumulator.crowded = False
             await asyncio.sleep(0)
         return outcome
@@ -279,15 +309,19 @@ class AsyncProducer:
     def _open(self) -> Core:
         if self._closed:
             raise ClientClosedError(f"{self!r} was used after it had been closed")
-        loop = asyncio.get_running_loop()
         if self._core is None:
             self._core = Core(self._config, threads=False)
-            self._append = self._core.accumulator.append
-        elif self._core.loop is not loop:
+            accumulator = self._core.accumulator
+            self._append, self._chunks = accumulator.append, accumulator.plain_chunks
+        else:
+            self._check_loop(self._core)
+        return self._core
+
+    def _check_loop(self, core: Core) -> None:
+        if core.loop is not asyncio.get_running_loop():
             raise RuntimeError(
                 f"{self!r} belongs to another event loop: every loop needs a client of its own"
             )
-        return self._core
 
 
 def _close_soon(core: Core) -> None:

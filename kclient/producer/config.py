@@ -67,6 +67,7 @@ class ProducerConfig(ClientConfig):
         for name in ("key_serializer", "value_serializer"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigurationError(f"{name} must be callable: it is given an object and returns bytes")
+        self._check_hooks()
 
     @property
     def required_acks(self) -> int:
@@ -93,6 +94,16 @@ class ProducerConfig(ClientConfig):
         known = isinstance(self.acks, int | str) and not isinstance(self.acks, bool) and self.acks in _ACKS
         if self.acks is not None and not known:
             raise ConfigurationError(f"acks={self.acks!r} is not one of 0, 1, 'all'")
+
+    def _check_hooks(self) -> None:
+        hooks: Any = self.hooks
+        if not isinstance(hooks, Sequence):
+            raise ConfigurationError(f"hooks={hooks!r} must be a list of hooks")
+        for hook in hooks:
+            if not (
+                callable(getattr(hook, "on_send", None)) and callable(getattr(hook, "on_delivery", None))
+            ):
+                raise ConfigurationError(f"the hook {hook!r} needs the methods on_send and on_delivery")
 
     def _check_times(self) -> None:
         if self.linger_ms >= self.delivery_timeout_ms:

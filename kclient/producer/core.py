@@ -18,11 +18,16 @@ from kclient.producer.accumulator import CHUNK_BYTES, Accumulator, Urgency
 from kclient.producer.config import ProducerConfig
 from kclient.producer.delivery import Chunk
 from kclient.producer.dispatch import Dispatcher
-from kclient.producer.many import Deliveries, Many, columns_from, pieces_of
+from kclient.producer.many import Deliveries, Many, columns_from, packed_pieces, pieces_of
 from kclient.producer.metrics import ProducerMetrics
+from kclient.producer.part import packed_sizes
 from kclient.producer.records import check_topic
 from kclient.producer.spread import whole
+from kclient.records.packed import Packed
 from kclient.runtime import shared_lock
+
+# Chunks of Arrow are larger: spreading and encoding them costs little per record and more per chunk.
+_PACKED_BYTES = 4 * CHUNK_BYTES
 
 
 class Gathered(NamedTuple):
@@ -48,12 +53,13 @@ class Core:
         self.dispatcher = Dispatcher(config, self.cluster, self.accumulator)
         self.dispatcher.start()
         self.cluster.metadata.start()
+        self._ending: asyncio.Task[None] | None = None
 
     def _wake(self, urgency: Urgency) -> None:
         self.dispatcher.wake(urgency)
 
     def _wake_from_thread(self, urgency: Urgency) -> None:
-        self.loop.call_soon_threadsafe(self.dispatcher.wake, urgency)
+        self.loop.call_soon_threadsafe(self.dispatcher.wake_now, urgency)
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
         """What is known of a topic, waiting until something is."""
@@ -113,17 +119,23 @@ class Core:
         clock = self.config.clock
         now_ms = time_ns() // 1_000_000 if clock is None else int(clock.wall() * 1000)
         columns = columns_from(self.config, many, now_ms)
-        sizes = columns.sizes()
-        self.accumulator.check_size(many.topic, max(sizes, default=0))
+        most = self.config.buffer_memory
+        if isinstance(columns.keys, Packed) and isinstance(columns.values, Packed):
+            packed = packed_sizes(columns.keys, columns.values)
+            largest = int(packed.max(initial=0))
+            pieces = packed_pieces(columns, packed, min(_PACKED_BYTES, most))
+        else:
+            sizes = columns.sizes()
+            largest = max(sizes, default=0)
+            pieces = pieces_of(columns, sizes, min(CHUNK_BYTES, most))
+        self.accumulator.check_size(many.topic, largest)
         chunks = []
-        for piece, size in pieces_of(columns, sizes, min(CHUNK_BYTES, self.config.buffer_memory)):
+        for piece, size in pieces:
             chunk = self.accumulator.new_chunk(many.topic)
             chunk.columns, chunk.size = piece, size
             chunks.append(chunk)
         deliveries = Deliveries(chunks, [chunk.flat_records() for chunk in chunks])
-        highest = None
-        if many.partition is not None:
-            highest = max((given for given in columns.given if given is not None), default=None)
+        highest = max((given for given in columns.given or () if given is not None), default=None)
         return Gathered(chunks, deliveries, highest)
 
     @staticmethod
@@ -153,9 +165,19 @@ class Core:
             raise deadline.expired(f"closing the producer: {left} and were given up; it")
 
     async def abandon(self, error: KafkaError) -> None:
-        """End at once; what is not delivered fails with `error`."""
+        """End at once; what is not delivered fails with `error`.
+
+        It does so before anything is awaited, and the rest goes on if whoever awaits it is cancelled: by a
+        second time limit, or as the loop of a blocking producer is stopped.
+        """
         self.accumulator.refuse(error)
-        await self.dispatcher.close(error)
+        tasks = self.dispatcher.close(error)
+        self._ending = self.loop.create_task(self._end(tasks), name="kclient producer ends")
+        await asyncio.shield(self._ending)
+
+    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
+        if tasks:
+            await asyncio.wait(tasks)
         await self.cluster.close()
 
     def _left(self) -> str:

@@ -1,15 +1,21 @@
 """What became of records: the handle a caller keeps, and the parts of a chunk it looks into.
 
-A `Chunk` is what callers have appended to one topic since the last drain, a flat list and nothing else. The
-drain cuts it into `Part`s, one per partition; a part lives and dies with the batch that carries it. A
-`Delivery` is a chunk and a place in it: no future, no event, nothing per record that has to be told, and
-nothing keeps it: who needs it again makes an equal one. So a record leaves nothing to the garbage collector,
-which would otherwise walk hundreds of thousands of handles again and again. An awaited one costs a future.
+A `Chunk` is what callers have appended to one topic since the last drain: a flat list of records, and one of
+watchers. The drain cuts it into `Part`s, one per partition; a part lives and dies with the batch that carries
+it. A `Delivery` is a chunk and a place in it: no future, no event, nothing per record that has to be told,
+and nothing keeps it: who needs it again makes an equal one. So a record leaves nothing to the garbage
+collector, which would otherwise walk hundreds of thousands of handles again and again. An awaited one costs a
+future.
 
-Chunks are filled by any thread and settled on the loop. A watcher may come while its record is being
-settled. No lock decides between the two, as that would cost more than all the rest: the watcher is noted
-first and then looks whether the record is settled; the loop marks the record as settled first and then looks
-for watchers. Both may find the other, so a watcher is called by the one that takes it out of the dictionary.
+Chunks are filled by any thread and drained and settled on the loop; watchers may come meanwhile. No lock
+decides between the two, as that would cost more than all the rest.
+
+- Before the drain a watcher is noted at the end of a list, in one step that no thread can divide. If that
+  is still the chunk's list afterwards, the drain is yet to come and finds it. If not, the drain has taken the
+  list up to some point, and what came after that point is late.
+- A late watcher is put in a dictionary and then looks whether its record is settled; the loop marks the
+  record as settled first and then looks for late watchers. Both may find the other, so a watcher is called by
+  the one that takes it out of the dictionary.
 """
 
 from __future__ import annotations
@@ -19,149 +25,22 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from copy import copy
-from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, KafkaTimeoutError
-from kclient.records.sizes import RECORD_OVERHEAD, headers_size
+from kclient.producer.part import WIDTH, Columns, Part, Watcher
 from kclient.runtime import wait_in_thread
-from kclient.types import Header, RecordMetadata, TimestampType, TopicPartition
+from kclient.types import RecordMetadata
 
 if TYPE_CHECKING:
     from threading import RLock
 
 log = logging.getLogger(__name__)
 
-Watcher: TypeAlias = "Callable[[Delivery], object]"
-
-# Fields of one record in the flat list of a chunk: key, value, timestamp, headers, partition.
-WIDTH = 5
-_UNKNOWN_OFFSET = -1
-
-
-class Columns(NamedTuple):
-    """The records of a chunk by field. `times` is one number where all are alike, `headers` None for none."""
-
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
-    times: int | Sequence[int]
-    headers: Sequence[Sequence[Header]] | None
-    given: Sequence[int | None]
-
-    def sizes(self) -> list[int]:
-        """What each record counts for in batches and in the buffer."""
-        return record_sizes(self.keys, self.values, self.headers)
-
-
-def record_sizes(
-    keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
-    headers: Sequence[Sequence[Header]] | None,
-) -> list[int]:
-    """What records count for, each by itself."""
-    try:
-        lengths = map(add, map(len, keys), map(len, values))  # type: ignore[arg-type]
-        sizes = [RECORD_OVERHEAD + length for length in lengths]
-    except TypeError:  # some are null
-        pairs = zip(keys, values, strict=True)
-        sizes = [RECORD_OVERHEAD + len(key or b"") + len(value or b"") for key, value in pairs]
-    if headers is None:
-        return sizes
-    return [size + headers_size(own) if own else size for size, own in zip(sizes, headers, strict=True)]
-
-
-class Part:
-    """The records of one chunk that go to one partition, in order, as columns.
-
-    `places` are their places in the chunk's flat list. `times` may be one number for all, `headers` None.
-    """
-
-    __slots__ = (
-        "append_time",
-        "base_offset",
-        "chunk",
-        "error",
-        "errors",
-        "headers",
-        "keys",
-        "log_start_offset",
-        "partition",
-        "places",
-        "settled",
-        "size",
-        "times",
-        "topic",
-        "values",
-    )
-
-    def __init__(  # noqa: PLR0913, PLR0917 - one per column
-        self,
-        chunk: Chunk,
-        partition: int,
-        places: Sequence[int],
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        times: int | Sequence[int],
-        headers: Sequence[Sequence[Header]] | None,
-        size: int,
-    ) -> None:
-        # Taken away once it is settled: with it, chunk and parts are a circle, which only the collector ends.
-        self.chunk = chunk
-        self.topic = chunk.topic
-        self.partition = partition
-        self.places = places
-        self.keys = keys
-        self.values = values
-        self.times = times
-        self.headers = headers
-        self.size = size
-        self.settled = False
-        self.base_offset = _UNKNOWN_OFFSET
-        self.append_time = -1
-        self.log_start_offset = -1
-        self.error: KafkaError | None = None
-        # Errors of single records by their rank, where the broker names them.
-        self.errors: dict[int, KafkaError] | None = None
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def split(self, at: int) -> tuple[Part, Part]:
-        """The first `at` records and the rest, in place of this part."""
-        headers = None if self.headers is None else self.headers[:at]
-        share = sum(record_sizes(self.keys[:at], self.values[:at], headers))
-        first = self._half(slice(None, at), share)
-        second = self._half(slice(at, None), self.size - share)
-        self.chunk.replace(self, [first, second])
-        return first, second
-
-    def _half(self, cut: slice, size: int) -> Part:
-        times = self.times if isinstance(self.times, int) else self.times[cut]
-        headers = None if self.headers is None else self.headers[cut]
-        keys, values = self.keys[cut], self.values[cut]
-        return Part(self.chunk, self.partition, self.places[cut], keys, values, times, headers, size)
-
-    def metadata(self, rank: int) -> RecordMetadata:
-        """What is known of a record that was written, by its rank in the part."""
-        offset, time = self.base_offset, self.append_time
-        stamped = TimestampType.CREATE_TIME if time < 0 else TimestampType.LOG_APPEND_TIME
-        if time < 0:
-            time = self.times if isinstance(self.times, int) else self.times[rank]
-        topic = self.topic
-        return RecordMetadata(
-            topic,
-            self.partition,
-            TopicPartition(topic, self.partition),
-            offset + rank if offset >= 0 else _UNKNOWN_OFFSET,
-            time,
-            stamped,
-            self.log_start_offset,
-        )
-
-    def error_of(self, rank: int) -> KafkaError | None:
-        if self.errors is not None and rank in self.errors:
-            return self.errors[rank]
-        return self.error
+# What callbacks raise ends with them: records behind theirs would never be settled, and the connection whose
+# answer is being read would be lost. Looking into a cancelled future raises the second; the third cannot end
+# a process from the thread of a blocking producer.
+_RAISED = (Exception, asyncio.CancelledError, SystemExit)
 
 
 class Chunk:
@@ -172,34 +51,46 @@ class Chunk:
     __slots__ = (
         "_found",
         "_lock",
+        "_seen",
         "columns",
         "deadline",
         "finished",
         "flat",
         "left",
         "limit",
-        "now_ms",
+        "noted",
+        "odd",
         "opened",
+        "origin",
         "parts",
         "size",
+        "ticks",
         "topic",
         "watched",
     )
 
     def __init__(self, topic: str, lock: RLock, opened: float, deadline: float) -> None:
         self.topic = topic
+        # What makes deliveries of one chunk equal, also to those who have a part of it only.
+        self.origin = object()
         self.flat: list[Any] = []
+        # Whether there is an `Odd` among the values.
+        self.odd = False
+        # The timestamps of records that come without one: from which place on it is which.
+        self.ticks: list[tuple[int, int]] = []
         self.columns: Columns | None = None
         self.size = 0
         self.limit = 0
-        # The timestamp of records that come without one; None where each needs its own.
-        self.now_ms: int | None = None
         self.opened = opened
         self.deadline = deadline
         self.parts: list[Part] = []
         # Records that are not settled; counted from the drain on.
         self.left = 0
-        # Whom to call, by the places of records.
+        # Whom to call: place, watcher, place, watcher ..., None from the drain on.
+        self.noted: list[Any] | None = []
+        # How much of that list the drain has seen.
+        self._seen = 0
+        # Whom to call of those who came later, by the places of records.
         self.watched: dict[int, Watcher] = {}
         self.finished: list[Callable[[], object]] = []
         self._lock = lock
@@ -214,6 +105,28 @@ class Chunk:
         """How many records there are before they are cut into parts."""
         return len(self.flat) // WIDTH if self.columns is None else len(self.columns.values)
 
+    def tick(self, now_ms: int) -> None:
+        """From the next record on this is the time."""
+        if not self.ticks or self.ticks[-1][1] != now_ms:
+            self.ticks.append((len(self.flat), now_ms))
+
+    def take_watchers(self, records: int) -> list[Watcher | None] | None:
+        """The watchers of so many records, in their order; whoever comes from now on is late."""
+        with self._lock:
+            noted, self.noted = self.noted, None
+            if not noted:
+                return None
+            self._seen = seen = len(noted)
+            places, watchers = noted[0:seen:2], noted[1:seen:2]
+        if len(places) == records and places == list(range(0, records * WIDTH, WIDTH)):
+            return watchers
+        column: list[Watcher | None] = [None] * records
+        for place, watcher in zip(places, watchers, strict=True):
+            rank = place // WIDTH
+            earlier = column[rank]
+            column[rank] = watcher if earlier is None else _joined(earlier, watcher)
+        return column
+
     def cut(self, parts: list[Part], records: int) -> None:
         """From now on the records are in `parts`."""
         self.parts = parts
@@ -227,7 +140,26 @@ class Chunk:
             self.parts[at : at + 1] = by
             self._found = None
 
-    def chain(self, place: int, watcher: Watcher) -> None:
+    def note_late(self, noted: list[Any]) -> None:
+        """Treat watchers as late that were noted in this list after the drain had seen it."""
+        with self._lock:
+            late = noted[self._seen :]
+            del noted[self._seen :]
+        for place, watcher in zip(late[0::2], late[1::2], strict=True):
+            self.watch(place, watcher)
+
+    def watch(self, place: int, watcher: Watcher) -> None:
+        """Have a watcher called that comes after the drain: at once if its record is settled."""
+        watched = self.watched
+        if place in watched or watched.setdefault(place, watcher) is not watcher:
+            self._chain(place, watcher)
+        found = self.find(place)
+        if found is not None and found[0].settled:
+            mine = watched.pop(place, None)
+            if mine is not None:
+                _call(mine, _settled_delivery(*found))
+
+    def _chain(self, place: int, watcher: Watcher) -> None:
         """Have another watcher called after the one there is, if nobody has taken that out by now.
 
         While it is taken out to be joined, a third one may come and find its place free.
@@ -235,11 +167,8 @@ class Chunk:
         with self._lock:
             while True:
                 earlier = self.watched.pop(place, None)
-                if isinstance(earlier, _Several):
-                    earlier.append(watcher)
-                    watcher = earlier
-                elif earlier is not None:
-                    watcher = _Several((earlier, watcher))
+                if earlier is not None:
+                    watcher = _joined(earlier, watcher)
                 if self.watched.setdefault(place, watcher) is watcher:
                     return
 
@@ -275,31 +204,45 @@ class Chunk:
         for callback in finished:
             try:
                 callback()
-            except Exception:
+            except _RAISED:
                 log.exception("the callback of deliveries to %s failed", self.topic)
 
     def call_watchers(self, part: Part) -> None:
         """Call whoever watches a record of a part that is settled, in order. What they raise is logged."""
+        watchers, part.watchers = part.watchers, None
+        if self.watched:
+            self._call_late_too(part, watchers)
+        elif watchers is not None:
+            for rank, watcher in enumerate(watchers):
+                if watcher is not None:
+                    delivery = Delivery()
+                    delivery._part = part
+                    delivery._rank = rank
+                    try:  # as `_call`, without the call
+                        watcher(delivery)
+                    except _RAISED:
+                        log.exception("the callback of a delivery to %s failed", part.topic)
+
+    def _call_late_too(self, part: Part, watchers: Sequence[Watcher | None] | None) -> None:
         take = self.watched.pop
         for rank, place in enumerate(part.places):
-            watcher = take(place, None)
-            if watcher is not None:
-                delivery = Delivery()
-                delivery._chunk = self
-                delivery._place = place
-                delivery._part = part
-                delivery._rank = rank
-                try:  # as `_call`, without the call
-                    watcher(delivery)
-                except Exception:
-                    log.exception("the callback of a delivery to %s failed", self.topic)
+            for watcher in (watchers[rank] if watchers else None, take(place, None)):
+                if watcher is not None:
+                    _call(watcher, _settled_delivery(part, rank))
+
+
+def _settled_delivery(part: Part, rank: int) -> Delivery:
+    delivery = Delivery()
+    delivery._part = part
+    delivery._rank = rank
+    return delivery
 
 
 def _call(watcher: Watcher, delivery: Delivery) -> None:
     try:
         watcher(delivery)
-    except Exception:
-        log.exception("the callback of a delivery to %s failed", delivery._chunk.topic)
+    except _RAISED:
+        log.exception("the callback of a delivery to %s failed", delivery.topic)
 
 
 class _Several(list["Watcher"]):
@@ -308,6 +251,13 @@ class _Several(list["Watcher"]):
     def __call__(self, delivery: Delivery) -> None:
         for watcher in self:
             _call(watcher, delivery)
+
+
+def _joined(earlier: Watcher, later: Watcher) -> _Several:
+    if isinstance(earlier, _Several):
+        earlier.append(later)
+        return earlier
+    return _Several((earlier, later))
 
 
 class Delivery:
@@ -322,24 +272,36 @@ class Delivery:
 
     __slots__ = ("_chunk", "_part", "_place", "_rank")
 
-    # Set by whoever makes one, without a constructor: a call more per record would be felt. The last two are
-    # there once the record is known to be settled.
+    # Set by whoever makes one, without a constructor: a call more per record would be felt. The first two are
+    # there in one that `send` returns, the last two once the record is known to be settled.
     _chunk: Chunk
     _place: int
     _part: Part
     _rank: int
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Delivery):
-            return NotImplemented
-        return self._chunk is other._chunk and self._place == other._place
+        return self._identity() == other._identity() if isinstance(other, Delivery) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((id(self._chunk), self._place))
+        return hash(self._identity())
 
     def __repr__(self) -> str:
         state = "pending" if not self.done() else "failed" if self.exception() else "delivered"
-        return f"<Delivery to {self._chunk.topic}, {state}>"
+        return f"<Delivery to {self.topic}, {state}>"
+
+    @property
+    def topic(self) -> str:
+        """Where the record goes to."""
+        try:
+            return self._chunk.topic
+        except AttributeError:
+            return self._part.topic
+
+    def _identity(self) -> tuple[object, int]:
+        try:
+            return self._chunk.origin, self._place
+        except AttributeError:
+            return self._part.origin, self._part.place(self._rank)
 
     def done(self) -> bool:
         """Whether the fate of the record is known."""
@@ -364,7 +326,7 @@ class Delivery:
         """
         if not self.done() and not self._wait(timeout):
             raise KafkaTimeoutError(
-                f"a record for topic {self._chunk.topic} had not been delivered after {timeout:g} s"
+                f"a record for topic {self.topic} had not been delivered after {timeout:g} s"
             )
         return self._outcome()
 
@@ -373,38 +335,44 @@ class Delivery:
 
         It must not block, and what it raises is logged.
         """
-        chunk, place = self._chunk, self._place
-        watched = chunk.watched
-        if place in watched or watched.setdefault(place, callback) is not callback:
-            chunk.chain(place, callback)
-        if chunk.parts and self.done():
-            watcher = watched.pop(place, None)
-            if watcher is not None:
-                _call(watcher, self)
+        try:
+            chunk = self._chunk
+        except AttributeError:  # settled before it was made
+            _call(callback, self)
+            return
+        noted = chunk.noted
+        if noted is None:
+            chunk.watch(self._place, callback)
+            return
+        noted += (self._place, callback)
+        if chunk.noted is not noted:  # the drain came just now, and may not have seen it
+            chunk.note_late(noted)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if not self.done():
-            yield from self._settled().__await__()
-        return self._outcome()
+        if self.done():
+            return self._outcome()
+        settled = yield from self.settled().__await__()
+        return settled._outcome()
 
-    async def _settled(self) -> None:
+    def settled(self) -> asyncio.Future[Delivery]:
+        """A future of this loop that ends with the fate of the record, good or bad: its result says which."""
         loop = asyncio.get_running_loop()
-        woken: asyncio.Future[None] = loop.create_future()
+        woken: asyncio.Future[Delivery] = loop.create_future()
 
-        def settle() -> None:
+        def settle(delivery: Delivery) -> None:
             if not woken.done():
-                woken.set_result(None)
+                woken.set_result(delivery)
 
-        def called(_: Delivery) -> None:
+        def called(delivery: Delivery) -> None:
             # The producer may live on another loop than the one that waits.
             if asyncio._get_running_loop() is loop:
-                settle()
+                settle(delivery)
             else:
                 with suppress(RuntimeError):  # that loop is closed, and whoever waited on it gone
-                    loop.call_soon_threadsafe(settle)
+                    loop.call_soon_threadsafe(settle, delivery)
 
         self.add_done_callback(called)
-        await woken
+        return woken
 
     def _wait(self, timeout: float | None) -> bool:
         if asyncio._get_running_loop() is not None:

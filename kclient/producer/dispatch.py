@@ -20,14 +20,21 @@ from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Broker, Metadata
 from kclient.config import Endpoint
-from kclient.errors import InvalidRecordError, KafkaError, KafkaTimeoutError, error_for
+from kclient.errors import (
+    InvalidRecordError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
 from kclient.producer.accumulator import Accumulator, Urgency
 from kclient.producer.batch import Batch, Identity
-from kclient.producer.delivery import Chunk, Part
+from kclient.producer.delivery import Chunk
 from kclient.producer.identities import Identities
 from kclient.producer.ledger import Ledger
 from kclient.producer.metrics import Counters
 from kclient.producer.outbox import Outbox, Rules
+from kclient.producer.part import Part
 from kclient.producer.partitioner import StickyChoice, make_partitioner
 from kclient.producer.routing import Routing
 from kclient.producer.sender import Answer, Sender, Shipped
@@ -88,6 +95,13 @@ class Dispatcher:
         else:
             self._draining = self._loop.call_later(self._linger, self.drain)
 
+    def wake_now(self, urgency: Urgency) -> None:
+        """The same where the loop was woken for it, and another turn would help nobody."""
+        if urgency is Urgency.NOW or not self._linger:
+            self.drain()
+        else:
+            self.wake(urgency)
+
     def drain_if_idle(self) -> None:
         """Drain in this turn of the loop for a caller that waits, where nothing is under way to wait for."""
         if self._draining is not None and not self._linger and self.ledger.empty:
@@ -101,8 +115,9 @@ class Dispatcher:
         for chunk in self._accumulator.drain():
             chunk.left = chunk.flat_records()
             self.ledger.enter(chunk)
-            if self._expiring is None:
-                self._expiring = self._loop.call_at(chunk.deadline, self._expire)
+            # Chunks of several topics come in the order in which they were closed, not opened.
+            if self._expiring is None or chunk.deadline < self._expiring.when():
+                self._expire_at(chunk.deadline)
             self._settle_in(chunk)
         if self.hurry:
             self._routing.pump_all()  # also what was drained before, and lingers
@@ -241,22 +256,21 @@ class Dispatcher:
         self._routing.place(outbox)
 
     def _written(self, outbox: Outbox, batch: Batch, answer: Answer | None) -> None:
-        now = self._loop.time()
         outbox.written(batch)
+        if not batch.over:
+            if answer is None or answer.error_code:
+                self.ledger.deliver(batch.parts, -1)
+            else:
+                self.ledger.deliver(
+                    batch.parts, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+                )
+        now = self._loop.time()
         counters = self.counters
         counters.answered.add(now, now - batch.sent_at)
         counters.batches.add(now, 1)
         counters.records.add(now, batch.count)
         counters.bytes.add(now, batch.size)
         counters.encoded_bytes.add(now, len(batch.records))
-        if batch.over:
-            return
-        if answer is None or answer.error_code:
-            self.ledger.deliver(batch.parts, -1)
-        else:
-            self.ledger.deliver(
-                batch.parts, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
-            )
 
     def _again(self, outbox: Outbox, batch: Batch, verdict: Verdict, error: KafkaError) -> None:
         now = self._loop.time()
@@ -266,6 +280,9 @@ class Dispatcher:
             outbox.back_in_halves(batch)
             return
         outbox.back(batch, refused=verdict is not Verdict.AGAIN)
+        if isinstance(error, UnknownTopicOrPartitionError):
+            # Deleted, and perhaps made anew by the time it is there again: without ids nobody says so.
+            outbox.new_log()
         if verdict is Verdict.BEHIND:
             return
         # Also before it is numbered anew: a broker that is never content must not be asked in a tight loop.
@@ -322,12 +339,20 @@ class Dispatcher:
                 self._homeless.append(chunk)
                 due.append(chunk.deadline)
         if due and min(due) != float("inf"):
-            self._expiring = self._loop.call_at(min(due), self._expire)
+            self._expire_at(min(due))
+
+    def _expire_at(self, deadline: float) -> None:
+        if self._expiring is not None:
+            self._expiring.cancel()
+        self._expiring = self._loop.call_at(deadline, self._expire)
 
     def _too_late(self, outbox: Outbox, reason: KafkaError | None) -> KafkaTimeoutError:
         sender = self._routing.senders.get(outbox.leader) if outbox.leader is not None else None
-        metadata = self._cluster.metadata.last_error
-        reason = reason or outbox.last_error or (sender and sender.last_error) or metadata
+        metadata = self._cluster.metadata
+        refusal = error_for(metadata.snapshot.errors.get(outbox.topic, 0), about=f"topic {outbox.topic}")
+        if sender is None:  # then why there is no leader says more than what the last one answered
+            reason = refusal or metadata.last_error or reason
+        reason = reason or outbox.last_error or (sender and sender.last_error) or metadata.last_error
         if reason is None and outbox.identity is None:
             reason = self._identities.last_error
         why = f": {reason}" if reason else ": its turn did not come" if sender else ": it has no leader"
@@ -361,20 +386,18 @@ class Dispatcher:
         finally:
             self._flushing -= 1
 
-    async def close(self, error: KafkaError) -> None:
-        """Fail what is left and end every task."""
+    def close(self, error: KafkaError) -> list[asyncio.Task[None]]:
+        """Fail what is left and end every task; those that are returned are being cancelled."""
         self.drain()
         for handle in (self._draining, self._expiring):
             if handle is not None:
                 handle.cancel()
         tasks = [sender.close() for sender in self._routing.senders.values()]
         tasks.append(self._identities.stop())
-        running = [task for task in tasks if task is not None]
-        if running:
-            await asyncio.wait(running)
         for outbox in self._routing:
             self._give_up(outbox, error)
         self._fail_homeless(error)
+        return [task for task in tasks if task is not None]
 
     @property
     def in_flight(self) -> int:

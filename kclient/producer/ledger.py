@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 
 from kclient.clock import Deadline
 from kclient.errors import KafkaError
-from kclient.producer.delivery import Chunk, Part
+from kclient.producer.delivery import Chunk
+from kclient.producer.part import Part
 
 
 class Ledger:
@@ -93,7 +94,7 @@ class Ledger:
         part.keys = part.values = ()
         part.headers = None
         self._release(part.size)
-        if chunk.watched:
+        if part.watchers is not None or chunk.watched:
             chunk.call_watchers(part)
         del part.chunk
         if not chunk.left:

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
 
 from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.producer.accumulator import CHUNK_BYTES
-from kclient.producer.delivery import WIDTH, Chunk, Columns
-from kclient.producer.records import as_bytes, as_headers, check_partition, check_timestamp
+from kclient.producer.delivery import Chunk
+from kclient.producer.part import WIDTH, Columns
+from kclient.producer.records import as_bytes, as_headers, as_partition, as_timestamp
+from kclient.records.packed import Packed
 from kclient.runtime import wait_in_thread
-from kclient.types import RecordMetadata
+from kclient.types import RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kclient.producer.config import ProducerConfig
 
 _BYTES = {bytes, type(None)}
@@ -34,24 +40,36 @@ class Many(NamedTuple):
     values: Sequence[Any]
     keys: Sequence[Any] | None = None
     partition: int | Sequence[int | None] | None = None
-    timestamp_ms: int | Sequence[int] | None = None
+    timestamp_ms: int | Sequence[int | None] | None = None
     headers: Sequence[Any] | None = None
 
 
 def columns_from(config: ProducerConfig, many: Many, now_ms: int) -> Columns:
     """Columns of bytes, checked: what is wrong with any record is raised before one of them is sent."""
     total = len(many.values)
-    for name, column in many._asdict().items():
-        if isinstance(column, Sequence) and not isinstance(column, str) and len(column) != total:
+    keys, values = _both(config, many)
+    times = _times(many.timestamp_ms, now_ms, packed=isinstance(keys, Packed))
+    headers = None if many.headers is None else list(many.headers)
+    given = _partitions(many.partition, total)
+    for name, column in zip(many._fields[2:], (keys, given, times, headers), strict=True):
+        if column is not None and not isinstance(column, int) and len(column) != total:
             raise ValueError(f"{total} values but {len(column)} {name}: give one for each, or none")
+    carried = [as_headers(each) for each in headers] if headers and any(headers) else None
+    return Columns(keys, values, times, carried, given)
+
+
+def _both(config: ProducerConfig, many: Many) -> tuple[Sequence[bytes | None], Sequence[bytes | None]]:
+    """Keys and values: columns of Arrow stay such, if both are, and nobody looks into them."""
+    untouched = not (config.value_serializer or config.key_serializer or many.headers)
+    if isinstance(many.values, Packed) and untouched:
+        if many.keys is None:
+            return many.values.block.columns()
+        if isinstance(many.keys, Packed):
+            return many.keys, many.values
     values = _as_bytes(many.values, "value", config.value_serializer)
-    keys: Sequence[bytes | None] = [None] * total
-    if many.keys is not None:
-        keys = _as_bytes(many.keys, "key", config.key_serializer)
-    headers = None
-    if many.headers is not None and any(many.headers):
-        headers = [as_headers(each) for each in many.headers]
-    return Columns(keys, values, _times(many.timestamp_ms, now_ms), headers, _partitions(many, total))
+    if many.keys is None:
+        return [None] * len(values), values
+    return _as_bytes(many.keys, "key", config.key_serializer), values
 
 
 def _as_bytes(
@@ -59,31 +77,53 @@ def _as_bytes(
 ) -> list[bytes | None]:
     if serializer is not None:
         column = list(map(serializer, column))
+    elif not isinstance(column, list):
+        column = list(column)
     if set(map(type, column)) <= _BYTES:
-        return column if isinstance(column, list) else list(column)
+        return column
     return [as_bytes(value, what, None) for value in column]
 
 
-def _times(timestamp_ms: int | Sequence[int] | None, now_ms: int) -> int | list[int]:
+def _times(timestamp_ms: Any, now_ms: int, *, packed: bool) -> int | Sequence[int]:
     if timestamp_ms is None:
         return now_ms
-    if isinstance(timestamp_ms, int):
-        check_timestamp(timestamp_ms)
-        return timestamp_ms
-    times = list(timestamp_ms)
-    for time in set(times):
-        check_timestamp(time)
-    return times
+    if packed and isinstance(timestamp_ms, np.ndarray):
+        as_timestamp(int(timestamp_ms.min(initial=now_ms)))
+        return cast("Sequence[int]", timestamp_ms)
+    if not isinstance(timestamp_ms, Iterable):
+        return as_timestamp(timestamp_ms)
+    return cast("list[int]", _numbers(timestamp_ms, as_timestamp, missing=now_ms))
 
 
-def _partitions(many: Many, total: int) -> list[int | None]:
-    given = many.partition
-    if given is None or isinstance(given, int):
-        check_partition(given)
-        return [given] * total
-    for partition in set(given):
-        check_partition(partition)
-    return list(given)
+def _partitions(given: Any, total: int) -> list[int | None] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Iterable):
+        return [as_partition(given)] * total
+    return _numbers(given, as_partition, missing=None)
+
+
+def _numbers(column: Iterable[Any], checked: Callable[[Any], int], missing: int | None) -> list[int | None]:
+    """Numbers of all records, each different one checked once; None stands for `missing`."""
+    numbers = list(column)
+    known = {number: missing if number is None else checked(number) for number in set(numbers)}
+    return numbers if set(map(type, numbers)) <= {int} else [known[number] for number in numbers]
+
+
+def packed_pieces(columns: Columns, sizes: NDArray[np.int64], most: int) -> Iterator[tuple[Columns, int]]:
+    """The same as `pieces_of`, where keys and values are columns of Arrow."""
+    assert isinstance(columns.values, Packed)
+    block, times = columns.values.block, columns.times
+    sums = np.cumsum(sizes)
+    start, before = 0, 0
+    while start < len(sums):
+        end = max(start + 1, int(np.searchsorted(sums, before + most, "right")))
+        size = int(sums[end - 1]) - before
+        keys, values = block.slice(start, end).columns()
+        own = times if isinstance(times, int) else times[start:end]
+        given = None if columns.given is None else columns.given[start:end]
+        yield Columns(keys, values, own, None, given), size
+        start, before = end, before + size
 
 
 def pieces_of(columns: Columns, sizes: list[int], most: int = CHUNK_BYTES) -> Iterator[tuple[Columns, int]]:
@@ -95,7 +135,8 @@ def pieces_of(columns: Columns, sizes: list[int], most: int = CHUNK_BYTES) -> It
         cut = slice(start, end)
         times = columns.times if isinstance(columns.times, int) else columns.times[cut]
         headers = None if columns.headers is None else columns.headers[cut]
-        piece = Columns(columns.keys[cut], columns.values[cut], times, headers, columns.given[cut])
+        given = None if columns.given is None else columns.given[cut]
+        piece = Columns(columns.keys[cut], columns.values[cut], times, headers, given)
         yield piece, sums[end - 1] - before
         start, before = end, sums[end - 1]
 
@@ -142,6 +183,17 @@ class Deliveries(Sequence[RecordMetadata]):
             for rank, place in enumerate(part.places)
             if (error := part.error_of(rank)) is not None
         }
+
+    def ranges(self) -> list[tuple[TopicPartition, int, int]]:
+        """Where the records were written, by partition: first offset (-1 if nobody knows) and count; once
+        `done`. Unlike `[…]`, this does not cost anything per record.
+        """
+        return [
+            (TopicPartition(part.topic, part.partition), part.base_offset, len(part))
+            for chunk in self._chunks
+            for part in chunk.parts
+            if part.error is None
+        ]
 
     def result(self, timeout: float | None = None) -> Deliveries:
         """Wait in this thread until every record is settled; raises the first error."""

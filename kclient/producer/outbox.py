@@ -18,7 +18,8 @@ broker in trouble answered) would be written twice under a new number. Hence, wh
    numbers only in order. All are numbered anew, and things go on.
 
 **First numbers.** A broker that knows nothing of an identity takes whatever number comes first, so a second
-batch would be written while the first has failed. So an identity begins with one batch, alone.
+batch would be written while the first has failed. So an identity begins with one batch, alone. It begins once
+more with every new log: a topic that was deleted and made anew knows nobody, and takes any number as well.
 """
 
 from __future__ import annotations
@@ -28,11 +29,16 @@ from collections import deque
 from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
+from uuid import UUID
+
+import numpy as np
 
 from kclient.cluster.retry import Backoff
 from kclient.errors import KafkaError
 from kclient.producer.batch import ANONYMOUS, NO_SEQUENCE, Batch, Identity, following
-from kclient.producer.delivery import Part, record_sizes
+from kclient.producer.part import Part, packed_sizes, record_sizes
+from kclient.records.packed import Packed
+from kclient.wire.schema import NO_UUID
 
 _LAST_EPOCH = 0x7FFF
 _NEVER = float("inf")
@@ -57,6 +63,7 @@ class Outbox:
     __slots__ = (
         "_begin_anew",
         "_introduced",
+        "_log",
         "_next_number",
         "_next_sequence",
         "_rules",
@@ -73,12 +80,14 @@ class Outbox:
         "partition",
         "returned",
         "topic",
+        "topic_id",
         "waiting",
     )
 
     def __init__(self, topic: str, partition: int, rules: Rules, backoff: Backoff) -> None:
         self.topic = topic
         self.partition = partition
+        self.topic_id = NO_UUID
         self.leader: int | None = None
         self.leader_epoch = -1
         self.waiting: deque[Part] = deque()
@@ -95,8 +104,9 @@ class Outbox:
         self._next_number = 0
         self._next_sequence = 0 if rules.idempotent else NO_SEQUENCE
         self._begin_anew = False
-        # Whether the broker has written anything under our identity.
+        # Whether the broker has written anything under our identity, and to which of several logs.
         self._introduced = not rules.idempotent
+        self._log = 0
         self._stranger = False
 
     def __repr__(self) -> str:
@@ -151,6 +161,7 @@ class Outbox:
         batch = self.returned.pop(0) if self.returned else self._new_batch()
         # Only older ones count: were younger ones in flight again and again, its turn would never come.
         batch.first = all(batch.number < other.number for other in self.flying)
+        batch.log = self._log
         self.flying.append(batch)
         return batch
 
@@ -158,7 +169,7 @@ class Outbox:
         """A batch was acknowledged, or was found to have been written before."""
         self.flying.remove(batch)
         self.bytes -= batch.size
-        self._introduced |= batch.identity == self.identity
+        self._introduced |= batch.identity == self.identity and batch.log == self._log
         self.backoff.reset()
         self.not_before = 0.0
 
@@ -191,6 +202,12 @@ class Outbox:
         """Another node leads the partition: no reason to wait any longer."""
         self.leader, self.leader_epoch = leader, leader_epoch
         self.not_before = 0.0
+
+    def new_log(self, topic_id: UUID | None = None) -> None:
+        """The partition may be another one of the same name, which knows nothing of us."""
+        self.topic_id = topic_id or self.topic_id
+        self._log += 1
+        self._introduced = not self._rules.idempotent
 
     def lost_count(self, *, stranger: bool = False) -> None:
         """The broker does not know our numbers (any more), or, a stranger, not even our identity."""
@@ -287,4 +304,6 @@ class Outbox:
 
 def _fitting(part: Part, room: int) -> int:
     """How many records from the front of a part take no more than `room` bytes."""
+    if isinstance(part.keys, Packed) and isinstance(part.values, Packed):
+        return int(np.searchsorted(np.cumsum(packed_sizes(part.keys, part.values)), room, "right"))
     return bisect_right(list(accumulate(record_sizes(part.keys, part.values, part.headers))), room)

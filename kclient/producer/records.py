@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kclient.errors import InvalidTopicError, KafkaError
+from kclient.errors import InvalidTopicError
 from kclient.types import Header, RecordMetadata
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ class ProducerHook(Protocol):
         """The record to send instead; None for this one."""
 
     def on_delivery(
-        self, record: ProducerRecord, metadata: RecordMetadata | None, error: KafkaError | None
+        self, record: ProducerRecord, metadata: RecordMetadata | None, error: BaseException | None
     ) -> None:
-        """Where the record was written, or why it was not."""
+        """Where the record was written, or why it was not; also of a record that `send` itself refused."""
 
 
 class Fields(NamedTuple):
@@ -61,28 +62,63 @@ class Fields(NamedTuple):
     headers: tuple[Header, ...]
 
 
-def prepare(
-    config: ProducerConfig, record: ProducerRecord
-) -> tuple[Fields, Callable[[Delivery], None] | None]:
+class Told:
+    """Those who want to know what becomes of a record: called with its delivery, or left by what `send`
+    raised where that is what became of it.
+    """
+
+    __slots__ = ("_hooks", "_record")
+
+    def __init__(self, hooks: Sequence[ProducerHook], record: ProducerRecord) -> None:
+        self._hooks = hooks
+        self._record = record
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None:
+            self._tell(None, error)
+
+    def watch(self, delivery: Delivery) -> Delivery:
+        """Have them told what becomes of a record that was appended."""
+        if self._hooks:
+            delivery.add_done_callback(self)
+        return delivery
+
+    def __call__(self, delivery: Delivery) -> None:
+        error = delivery.exception()
+        self._tell(None if error else delivery.result(), error)
+
+    def _tell(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        for hook in self._hooks:
+            try:
+                hook.on_delivery(self._record, metadata, error)
+            except Exception:
+                log.exception("the hook %r failed for a delivery to topic %s", hook, self._record.topic)
+
+
+def prepare(config: ProducerConfig, record: ProducerRecord) -> tuple[Fields, Told]:
     """A caller's record as bytes, and who wants to know what becomes of it."""
-    told = None
     if config.hooks:
         record = _through_hooks(config, record)
-        told = _tell_hooks(config, record)
+    told = Told(config.hooks, record)
+    with told:
+        return _checked(config, record), told
+
+
+def _checked(config: ProducerConfig, record: ProducerRecord) -> Fields:
     topic, value, key, partition, timestamp_ms, headers = record
     if topic.__class__ is not str:
         check_topic(topic)
-    check_partition(partition)
-    check_timestamp(timestamp_ms)
-    fields = Fields(
+    return Fields(
         topic,
         as_bytes(value, "value", config.value_serializer),
         as_bytes(key, "key", config.key_serializer),
-        partition,
-        timestamp_ms,
+        None if partition is None else as_partition(partition),
+        None if timestamp_ms is None else as_timestamp(timestamp_ms),
         as_headers(headers),
     )
-    return fields, told
 
 
 def as_bytes(value: Any, what: str, serializer: Callable[[Any], bytes | None] | None) -> bytes | None:
@@ -129,20 +165,28 @@ def check_topic(topic: Any) -> None:
         raise InvalidTopicError(about=f"topic {topic!r}")
 
 
-def check_partition(partition: Any) -> None:
+def as_partition(partition: Any) -> int:
     """Refuse what is no partition; whether the topic has it is seen when the record is sent."""
-    if partition is not None and not (_is_whole(partition) and partition >= 0):
-        raise ValueError(f"partition={partition!r} must be a number from 0 on")
+    number = _whole(partition)
+    if number is None or number < 0:
+        raise ValueError(f"partition={partition!r} must be a whole number from 0 on")
+    return number
 
 
-def check_timestamp(timestamp_ms: Any) -> None:
+def as_timestamp(timestamp_ms: Any) -> int:
     """Refuse what no record can have."""
-    if timestamp_ms is not None and not (_is_whole(timestamp_ms) and 0 <= timestamp_ms <= _LATEST):
+    number = _whole(timestamp_ms)
+    if number is None or not 0 <= number <= _LATEST:
         raise ValueError(f"timestamp_ms={timestamp_ms!r} must be whole milliseconds since 1970, not negative")
+    return number
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _whole(value: Any) -> int | None:
+    """A number as Python's own; numpy and pandas have others. None for what is none."""
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
 
 
 def _through_hooks(config: ProducerConfig, record: ProducerRecord) -> ProducerRecord:
@@ -152,16 +196,3 @@ def _through_hooks(config: ProducerConfig, record: ProducerRecord) -> ProducerRe
         except Exception:
             log.exception("the hook %r failed for a record of topic %s", hook, record.topic)
     return record
-
-
-def _tell_hooks(config: ProducerConfig, record: ProducerRecord) -> Callable[[Delivery], None]:
-    def tell(delivery: Delivery) -> None:
-        error = delivery.exception()
-        metadata = None if error else delivery.result()
-        for hook in config.hooks:
-            try:
-                hook.on_delivery(record, metadata, error)
-            except Exception:
-                log.exception("the hook %r failed for a delivery to topic %s", hook, record.topic)
-
-    return tell

@@ -13,6 +13,7 @@ from kclient.cluster.metadata import NO_LEADER, Metadata, Topic
 from kclient.producer.outbox import Outbox, Rules
 from kclient.producer.partitioner import PartitionView
 from kclient.producer.sender import Sender
+from kclient.wire.schema import NO_UUID
 
 
 class Routing:
@@ -121,6 +122,8 @@ class Routing:
 
     def _lead(self, outbox: Outbox, snapshot: Metadata) -> None:
         topic = snapshot.topics.get(outbox.topic)
+        if topic is not None and topic.topic_id not in (outbox.topic_id, NO_UUID):
+            outbox.new_log(topic.topic_id)
         partition = topic.partitions.get(outbox.partition) if topic else None
         leader = partition.leader if partition and partition.leader != NO_LEADER else None
         epoch = partition.leader_epoch if partition else -1

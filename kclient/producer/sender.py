@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from kclient.cluster.client import Cluster
 from kclient.errors import EncodeError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kclient.producer.batch import Batch
 from kclient.producer.outbox import Outbox
-from kclient.records.compression import Codec
+from kclient.records.compression import LZ4_THOROUGH_FROM, Codec
 from kclient.records.sizes import BATCH_OVERHEAD
 from kclient.wire.messages.produce import ProduceRequest, ProduceResponse
 from kclient.wire.schema import NO_UUID
@@ -33,8 +34,10 @@ Answer = ProduceResponse.TopicProduceResponse.PartitionProduceResponse
 Shipped = tuple[Outbox, Batch]
 
 _LAST_VERSION_WITH_NAMES = 12
-# From so many bytes on, compressing takes longer than handing it to another thread.
-_LONG_COMPRESSION = {Codec.GZIP: 8_192, Codec.SNAPPY: 65_536, Codec.LZ4: 65_536, Codec.ZSTD: 32_768}
+# From so many bytes on, compressing takes longer than getting the result back from another thread, which a
+# busy one lets wait for milliseconds. The fast codecs need less than that for any usual request.
+_LONG_COMPRESSION = {Codec.GZIP: 8_192, Codec.SNAPPY: 4_194_304, Codec.LZ4: 4_194_304, Codec.ZSTD: 32_768}
+_LONG_THOROUGH_LZ4 = 65_536
 
 
 class Reports(Protocol):
@@ -86,6 +89,10 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self._codec = config.codec
         self._level = config.compression_level
+        thorough = self._codec is Codec.LZ4 and (self._level or 0) >= LZ4_THOROUGH_FROM
+        self._long_compression = (
+            _LONG_THOROUGH_LZ4 if thorough else _LONG_COMPRESSION.get(self._codec, float("inf"))
+        )
         self._acks = config.required_acks
         self._most = config.max_in_flight_requests_per_connection
         self._largest = config.max_request_size
@@ -155,7 +162,7 @@ class Sender:
         self.in_flight += 1
         size = sum(batch.size for _, batch in batches if not batch.records)
         encoding: asyncio.Future[object] | None = None
-        if size >= _LONG_COMPRESSION.get(self._codec, size + 1):
+        if size >= self._long_compression:
             try:
                 encoding = self._loop.run_in_executor(None, self._encode, batches)
                 encoding.add_done_callback(self._encoded)
@@ -214,12 +221,13 @@ class Sender:
         if version <= _LAST_VERSION_WITH_NAMES:
             ids = dict.fromkeys(ids, NO_UUID)
         request = self._request(ready, ids)
-        self._reports.shipped(ready)
         if self._acks == 0:
             self._write_unanswered(connection, request, version, ready)
-            return
-        deadline = Deadline.after(self._loop, self._timeout)
-        connection.send(request, deadline, lambda outcome: self._done(ready, ids, outcome), version=version)
+        else:
+            deadline = Deadline(now + self._timeout, self._timeout)
+            done = partial(self._done, ready, ids)
+            connection.send(request, deadline, done, version=version)
+        self._reports.shipped(ready)
 
     def _request(self, batches: list[Shipped], ids: dict[str, UUID]) -> ProduceRequest:
         by_topic: dict[str, list[ProduceRequest.TopicProduceData.PartitionProduceData]] = {}

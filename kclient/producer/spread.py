@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from operator import itemgetter
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
 
 from kclient.errors import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
-from kclient.producer.delivery import WIDTH, Chunk, Columns, Part
+from kclient.producer.delivery import Chunk
+from kclient.producer.part import WIDTH, Columns, Odd, Part, packed_sizes
 from kclient.producer.partitioner import (
     KeyedPartitioner,
     KeyHash,
@@ -21,6 +24,7 @@ from kclient.producer.partitioner import (
     Sticky,
     StickyChoice,
 )
+from kclient.records.packed import Packed
 from kclient.records.sizes import RECORD_OVERHEAD, headers_size
 from kclient.types import Header
 
@@ -55,13 +59,15 @@ class Spread:
 
     def _alone(self, chunk: Chunk, view: PartitionView) -> tuple[Part, KafkaError | None]:
         """The same for a chunk of one record, whose sender most likely waits for it."""
-        key, value, time, headers, given = chunk.flat
+        columns = columns_of(chunk)
+        keys, values, times, headers, given, watchers = columns
+        wanted = None if given is None else given[0]
         failure: KafkaError | None = None
         try:
-            number = self._one(chunk.topic, (key, value), given, chunk.size, view)
+            number = self._one(chunk.topic, (keys[0], values[0]), wanted, chunk.size, view)
         except Exception as error:  # noqa: BLE001 - a user's code, as in `_one_by_one`
             number, failure = -1, _explained(error, chunk.topic)
-        part = Part(chunk, number, (0,), (key,), (value,), time, (headers,) if headers else None, chunk.size)
+        part = Part(chunk, number, (0,), keys, values, times, headers, chunk.size, watchers)
         chunk.cut([part], 1)
         return part, failure
 
@@ -73,7 +79,14 @@ class Spread:
         A record that has none gets a number below 0, which stands for what is wrong with it.
         """
         keys, given = columns.keys, columns.given
-        if given.count(None) == len(keys):
+        if isinstance(keys, Packed) and isinstance(columns.values, Packed):
+            numbers = self._packed(columns, keys, columns.values, view)
+            if numbers is not None:
+                return numbers, {}
+            # Whoever looks at single records looks at Python's.
+            columns = columns._replace(keys=keys.tolist(), values=columns.values.tolist())
+            keys = columns.keys
+        if given is None or given.count(None) == len(keys):
             if self._leaves_keyless and keys[0] is None and keys.count(None) == len(keys):
                 return self._all_sticky(columns, view), {}
             # `all` is what costs least, and is right where no key is empty.
@@ -81,9 +94,32 @@ class Spread:
                 return self._all_keyed(topic, columns, view)
         return self._one_by_one(topic, columns, view)
 
+    def _packed(
+        self, columns: Columns, keys: Packed, values: Packed, view: PartitionView
+    ) -> int | Sequence[int] | None:
+        """The same for columns of Arrow; None where somebody has to look at single records."""
+        given = columns.given
+        asked = len(keys) if given is None else given.count(None)
+        if not asked:
+            chosen = np.asarray(given)
+            return cast("Sequence[int]", chosen) if chosen.max() < view.count else None
+        if asked < len(keys) or not self._leaves_keyless:
+            return None
+        nulls = np.flatnonzero(keys.lengths < 0) if type(self._partitioner) is KeyHash else None
+        if nulls is None or len(nulls) == len(keys):
+            return _alike(self._sticky.partition_many(packed_sizes(keys, values).tolist(), view))
+        hashing = cast("KeyHash", self._partitioner).hashing
+        if not len(nulls):
+            return cast("Sequence[int]", hashing.partitions(_hashed(keys), view.count))
+        numbers = np.empty(len(keys), np.int32)
+        keyed = np.flatnonzero(keys.lengths >= 0)
+        numbers[keyed] = hashing.partitions(_hashed(keys.take(keyed)), view.count)
+        sizes = packed_sizes(keys, values)[nulls].tolist()
+        numbers[nulls] = self._sticky.partition_many(sizes, view)
+        return cast("Sequence[int]", numbers)
+
     def _all_sticky(self, columns: Columns, view: PartitionView) -> int | Sequence[int]:
-        numbers = self._sticky.partition_many(columns.sizes(), view)
-        return numbers[0] if numbers[0] == numbers[-1] and len(set(numbers)) == 1 else numbers
+        return _alike(self._sticky.partition_many(columns.sizes(), view))
 
     def _all_keyed(
         self, topic: str, columns: Columns, view: PartitionView
@@ -104,8 +140,9 @@ class Spread:
     ) -> tuple[Sequence[int], dict[int, KafkaError]]:
         numbers: list[int] = []
         errors: dict[int, KafkaError] = {}
+        all_given = columns.given or [None] * len(columns.keys)
         for key, value, given, size in zip(
-            columns.keys, columns.values, columns.given, columns.sizes(), strict=True
+            columns.keys, columns.values, all_given, columns.sizes(), strict=True
         ):
             try:
                 number = self._one(topic, (key, value), given, size, view)
@@ -133,6 +170,16 @@ class Spread:
         return self._sticky.partition(size, view) if number is None else number
 
 
+def _alike(numbers: list[int]) -> int | Sequence[int]:
+    """One number where all are the same."""
+    return numbers[0] if numbers[0] == numbers[-1] and len(set(numbers)) == 1 else numbers
+
+
+def _hashed(keys: Packed) -> Sequence[bytes]:
+    """Keys none of which is null."""
+    return cast("Sequence[bytes]", keys)
+
+
 def _explained(error: Exception, topic: str) -> KafkaError:
     if isinstance(error, KafkaError):
         return error
@@ -146,19 +193,49 @@ def columns_of(chunk: Chunk) -> Columns:
     if chunk.columns is not None:
         return chunk.columns
     flat = chunk.flat
-    keys, values, given = flat[0::WIDTH], flat[1::WIDTH], flat[4::WIDTH]
-    times, headers = flat[2::WIDTH], flat[3::WIDTH]
-    still = times[0] == times[-1] and times.count(times[0]) == len(times)
-    bare = headers.count(()) == len(headers)
-    return Columns(keys, values, times[0] if still else times, None if bare else headers, given)
+    keys, values = flat[0::WIDTH], flat[1::WIDTH]
+    total = len(keys)
+    columns = Columns(keys, values, _times(chunk.ticks, total), None, None, chunk.take_watchers(total))
+    return _with_odd(columns) if chunk.odd else columns
+
+
+def _times(ticks: list[tuple[int, int]], total: int) -> int | list[int]:
+    """The timestamp of every record, by the places from which on they hold."""
+    if len(ticks) == 1:
+        return ticks[0][1]
+    times: list[int] = []
+    for (start, time), (end, _) in pairwise([*ticks, (total * WIDTH, 0)]):
+        times += [time] * ((end - start) // WIDTH)
+    return times
+
+
+def _with_odd(columns: Columns) -> Columns:
+    """Columns some of whose values are `Odd`."""
+    total = len(columns.keys)
+    values: list[Any] = list(columns.values)
+    times = [columns.times] * total if isinstance(columns.times, int) else list(columns.times)
+    headers: list[Sequence[Header]] = [()] * total
+    given: list[int | None] = [None] * total
+    for number, value in enumerate(values):
+        if value.__class__ is Odd:
+            values[number], time, headers[number], given[number] = value
+            if time is not None:
+                times[number] = time
+    still = times[0] == times[-1] and times.count(times[0]) == total
+    return columns._replace(
+        values=values,
+        times=times[0] if still else times,
+        headers=headers if any(headers) else None,
+        given=None if given.count(None) == total else given,
+    )
 
 
 def whole(chunk: Chunk, partition: int, columns: Columns | None = None) -> Part:
     """All records of a chunk as one part."""
     columns = columns or columns_of(chunk)
     places = range(0, len(columns.keys) * WIDTH, WIDTH)
-    keys, values, times, headers, _ = columns
-    return Part(chunk, partition, places, keys, values, times, headers, chunk.size)
+    keys, values, times, headers, _, watchers = columns
+    return Part(chunk, partition, places, keys, values, times, headers, chunk.size, watchers)
 
 
 def _by_hand(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Part]:
@@ -167,7 +244,7 @@ def _by_hand(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Par
     for place, number in enumerate(numbers):
         places.setdefault(number, []).append(place)
     sizes = columns.sizes()
-    times, headers = columns.times, columns.headers
+    times, headers, watchers = columns.times, columns.headers, columns.watchers
     return [
         Part(
             chunk,
@@ -178,6 +255,7 @@ def _by_hand(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Par
             times if isinstance(times, int) else [times[place] for place in mine],
             None if headers is None else [headers[place] for place in mine],
             sum(sizes[place] for place in mine),
+            None if watchers is None else [watchers[place] for place in mine],
         )
         for number, mine in places.items()
     ]
@@ -185,30 +263,36 @@ def _by_hand(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Par
 
 def _by_index(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Part]:
     """All records of a partition beside each other, by one stable sort of small numbers."""
-    import numpy as np  # noqa: PLC0415 - only those who send much pay for the import
-
     by_record = np.asarray(numbers)
     if by_record.min() > -_INT16 and by_record.max() < _INT16:
         by_record = by_record.astype(np.int16)  # small numbers have a sort of their own
     order = by_record.argsort(kind="stable")
     ends = np.flatnonzero(np.diff(by_record[order])) + 1
     bounds = [0, *ends.tolist(), len(numbers)]
-    places = (order * WIDTH).tolist()
-    pick = itemgetter(*order.tolist())
-    keys, values = pick(columns.keys), pick(columns.values)
-    times = columns.times if isinstance(columns.times, int) else pick(columns.times)
-    headers = None if columns.headers is None else pick(columns.headers)
-    sizes = _sums(keys, values, headers, bounds)
+    places = order * WIDTH
+    keys, values, times, headers, _, watchers = columns
+    if isinstance(keys, Packed) and isinstance(values, Packed):
+        keys, values = keys.take(order), values.take(order)
+        times = times if isinstance(times, int) else cast("Sequence[int]", np.asarray(times)[order])
+        sizes = np.add.reduceat(packed_sizes(keys, values), bounds[:-1]).tolist()
+    else:
+        pick = itemgetter(*order.tolist())
+        keys, values = pick(keys), pick(values)
+        times = times if isinstance(times, int) else pick(times)
+        headers = None if headers is None else pick(headers)
+        watchers = None if watchers is None else pick(watchers)
+        sizes = _sums(keys, values, headers, bounds)
     return [
         Part(
             chunk,
-            int(numbers[places[start] // WIDTH]),
+            int(by_record[order[start]]),
             places[start:end],
             keys[start:end],
             values[start:end],
             times if isinstance(times, int) else times[start:end],
             None if headers is None else headers[start:end],
             size,
+            None if watchers is None else watchers[start:end],
         )
         for start, end, size in zip(bounds, bounds[1:], sizes, strict=False)
     ]

@@ -4,17 +4,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from kclient.errors import ConfigurationError
 from kclient.producer.many import Many
+from kclient.records.packed import LONGEST, Block, Packed, longest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kclient.producer.config import ProducerConfig
 
-def many_from(topic: str, table: Any) -> Many:
-    """The records of an Arrow table or record batch, or of a pandas frame."""
+# Fewer records than this are sent faster as objects.
+_FEW = 48
+
+
+def many_from(topic: str, table: Any, config: ProducerConfig) -> Many:
+    """The records of an Arrow table or record batch, or of a pandas frame.
+
+    A serializer is given what its column has; without one, text becomes bytes.
+    """
     try:
         import pyarrow as pa  # noqa: PLC0415 - only those who have tables pay for the import
     except ImportError as error:
@@ -27,25 +37,49 @@ def many_from(topic: str, table: Any) -> Many:
     def column(name: str) -> pa.Array[Any] | None:
         if name not in table.column_names:
             return None
-        found = table.column(name)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        found: Any = table.column(name)
+        if isinstance(found, pa.ChunkedArray):
+            # To combine is to copy, also what is one chunk already.
+            found = found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+        return cast("pa.Array[Any]", found)
 
-    keys, partitions, timestamps = column("key"), column("partition"), column("timestamp")
-    headers = column("headers")
+    partitions, timestamps, headers = column("partition"), column("timestamp"), column("headers")
     value = column("value")
     assert value is not None
+    key = column("key")
+    if config.value_serializer is None:
+        value = _as_binary(value)
+    if key is not None and config.key_serializer is None:
+        key = _as_binary(key)
+    untouched = headers is None and not (config.key_serializer or config.value_serializer)
+    keys, values = _payloads(key, value, packed=untouched and len(value) >= _FEW)
     return Many(
         topic,
-        _objects(value),
-        None if keys is None else _objects(keys),
+        values,
+        keys,
         None if partitions is None else partitions.to_pylist(),
-        None if timestamps is None else _milliseconds(timestamps),
+        None if timestamps is None else _milliseconds(timestamps, packed=isinstance(values, Packed)),
         None if headers is None else [_headers(each) for each in headers.to_pylist()],
     )
 
 
-def _objects(array: pa.Array[Any]) -> list[Any]:
-    """Bytes where the column has text or bytes; else Python's objects, for a serializer."""
+def _payloads(
+    keys: pa.Array[Any] | None, values: pa.Array[Any], *, packed: bool
+) -> tuple[Sequence[Any] | None, Sequence[Any]]:
+    """Keys and values: left where they are if both are bytes of moderate length, else Python's objects."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if packed and all(
+        column is None or (pa.types.is_binary(column.type) and longest(column) <= LONGEST)
+        for column in (keys, values)
+    ):
+        packed_keys, packed_values = Block(keys, values).columns()
+        return None if keys is None else packed_keys, packed_values
+    return None if keys is None else _objects(keys), _objects(values)
+
+
+def _as_binary(array: pa.Array[Any]) -> pa.Array[Any]:
+    """Text as its UTF-8; what is neither text nor bytes as it is."""
     import pyarrow as pa  # noqa: PLC0415
 
     if pa.types.is_dictionary(array.type):  # what pandas calls a category
@@ -55,21 +89,29 @@ def _objects(array: pa.Array[Any]) -> list[Any]:
         array = array.cast(pa.binary())
     elif pa.types.is_large_string(kind):
         array = array.cast(pa.large_binary())
+    return array
+
+
+def _objects(array: Any) -> list[Any]:
+    """Bytes where the column has bytes; else Python's objects, for a serializer."""
+    import pyarrow as pa  # noqa: PLC0415
+
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         objects: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
         return objects
-    return array.to_pylist()
+    found: list[Any] = array.to_pylist()
+    return found
 
 
-def _milliseconds(array: pa.Array[Any]) -> list[int]:
+def _milliseconds(array: pa.Array[Any], *, packed: bool) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
     if array.null_count:
         raise ValueError(f"column 'timestamp' has {array.null_count} nulls: leave it out, or fill it")
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp("ms", array.type.tz), safe=False)
-    milliseconds: list[int] = array.cast(pa.int64()).to_numpy().tolist()
-    return milliseconds
+    milliseconds = array.cast(pa.int64()).to_numpy()
+    return milliseconds if packed else milliseconds.tolist()
 
 
 def _headers(headers: Any) -> list[tuple[str, bytes | None]]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from kclient.records.packed import Packed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -31,11 +33,19 @@ class Walk:
 
     __slots__ = ("_data", "lengths", "starts")
 
+    lengths: Int64s
+    starts: Int64s
+
     def __init__(self, keys: Sequence[bytes]) -> None:
         # A word may begin at the last byte of a key: the padding lets it be read.
+        if isinstance(keys, Packed):
+            data, self.starts = keys.contiguous()
+            self._data = b"".join((data, b"\0\0\0\0"))
+            self.lengths = keys.lengths.astype(np.int64)
+            return
         self._data = b"".join((*keys, b"\0\0\0\0"))
-        self.lengths: Int64s = np.fromiter(map(len, keys), np.int64, len(keys))
-        self.starts: Int64s = np.cumsum(self.lengths) - self.lengths
+        self.lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+        self.starts = np.cumsum(self.lengths) - self.lengths
 
     def words(self) -> UInt32s:
         """The little-endian words that begin at each byte of the buffer."""

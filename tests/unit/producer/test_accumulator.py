@@ -12,7 +12,9 @@ import pytest
 from kclient.errors import ClientClosedError, RecordTooLargeError
 from kclient.producer.accumulator import CHUNK_BYTES, Accumulator, Urgency, Wait
 from kclient.producer.config import ProducerConfig
-from kclient.producer.delivery import Chunk, Columns, Delivery
+from kclient.producer.delivery import Chunk, Delivery
+from kclient.producer.part import WIDTH, Columns
+from kclient.producer.spread import columns_of
 
 
 class Rig:
@@ -41,9 +43,9 @@ def test_records_of_a_topic_share_a_chunk_and_the_loop_is_woken_once() -> None:
     rig.send(b"other", "u")
     assert rig.woken == [Urgency.LINGER]
     chunks = rig.it.drain()
-    assert [(chunk.topic, chunk.flat[1::5], chunk.flat[2::5]) for chunk in chunks] == [
-        ("t", [b"0", b"1", b"2"], [1234] * 3),
-        ("u", [b"other"], [1234]),
+    assert [(chunk.topic, chunk.flat[1::WIDTH], columns_of(chunk).times) for chunk in chunks] == [
+        ("t", [b"0", b"1", b"2"], 1234),
+        ("u", [b"other"], 1234),
     ]
     assert rig.it.drain() == []
     rig.send()
@@ -61,6 +63,16 @@ def test_the_record_that_fills_a_batch_wakes_the_loop_at_once(batch_size: int) -
     assert rig.woken[-1] is Urgency.NOW
 
 
+def test_records_have_the_time_at_which_they_came_or_the_one_they_bring() -> None:
+    times = iter([10, 10, 12, 12, 15])
+    rig = Rig(now_ms=lambda: next(times), linger_ms=1000)
+    for own in (None, None, 99, None, None):
+        record: Any = ("t", b"v", None, None, own, ())
+        assert isinstance(rig.it.append(*record) or rig.it.append_slowly(*record), Delivery)
+    (chunk,) = rig.it.drain()
+    assert columns_of(chunk).times == [10, 10, 99, 12, 15]
+
+
 def test_chunks_are_closed_at_their_size_and_keep_the_order() -> None:
     rig = Rig()
     count = 2 * CHUNK_BYTES // 1036 + 10
@@ -70,7 +82,7 @@ def test_chunks_are_closed_at_their_size_and_keep_the_order() -> None:
     chunks = rig.it.drain()
     assert len(chunks) == 3
     assert all(chunk.size <= CHUNK_BYTES for chunk in chunks)
-    assert [value[:4] for chunk in chunks for value in chunk.flat[1::5]] == [
+    assert [value[:4] for chunk in chunks for value in chunk.flat[1::WIDTH]] == [
         b"%04d" % n for n in range(count)
     ]
 
@@ -241,7 +253,7 @@ def test_threads_and_drains_lose_nothing_and_all_memory_returns() -> None:
     draining.join()
     last = rig.it.drain()
     rig.settle(last)
-    values = [value.split() for chunk in chunks + last for value in chunk.flat[1::5]]
+    values = [(value or b"").split() for chunk in chunks + last for value in columns_of(chunk).values]
     for who in range(threads):
         assert [int(number) for other, number in values if int(other) == who] == list(range(count))
     assert rig.it.memory_used == 0

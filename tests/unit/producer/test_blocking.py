@@ -47,6 +47,17 @@ def test_the_three_ways_to_send(kafka_broker: RunningBroker) -> None:
     wait_for_no_threads()
 
 
+def test_where_a_loop_runs_as_in_a_notebook_calls_that_wait_do_so_too(kafka_broker: RunningBroker) -> None:
+    async def cell(producer: Producer) -> list[int]:
+        first = producer.send_and_wait("t", b"first").offset
+        second = producer.send("t", b"second")
+        producer.flush()
+        return [first, second.result().offset, (await producer.send("t", b"third")).offset]
+
+    with producer_for(kafka_broker) as producer:
+        assert asyncio.run(cell(producer)) == [0, 1, 2]
+
+
 def test_sixteen_threads_share_a_producer_and_each_keeps_its_order(kafka_broker: RunningBroker) -> None:
     count, threads = 2_000, 16
     pending: set[Delivery] = set()
@@ -181,6 +192,25 @@ def test_threads_may_close_it_at_the_same_time(kafka_broker: RunningBroker) -> N
     wait_for_no_threads()
 
 
+def test_a_callback_that_closes_the_producer_is_refused_and_nothing_is_lost(
+    kafka_broker: RunningBroker,
+) -> None:
+    told: Future[BaseException] = Future()
+
+    def close(_: Delivery) -> None:
+        try:
+            producer.close()
+        except RuntimeError as error:
+            told.set_result(error)
+
+    with producer_for(kafka_broker) as producer:
+        producer.send("t", b"first").add_done_callback(close)
+        assert "cannot close it" in str(told.result(timeout=10))
+        assert producer.send_and_wait("t", b"second").offset == 1
+    assert producer.closed
+    wait_for_no_threads()
+
+
 def test_close_ends_with_all_brokers_gone() -> None:
     (port,) = free_ports(1)
     producer = Producer(bootstrap_servers=f"127.0.0.1:{port}")
@@ -290,6 +320,7 @@ def test_in_a_forked_child_an_asyncio_producer_takes_nothing_either(kafka_broker
             _, status = os.waitpid(child, 0)  # noqa: ASYNC222 - it ends at once
             assert os.waitstatus_to_exitcode(status) == 7
             await producer.flush()
+            assert producer.metrics().retries == 0
 
     asyncio.run(main())
     assert values(kafka_broker.broker) == [b"before"]
@@ -297,11 +328,14 @@ def test_in_a_forked_child_an_asyncio_producer_takes_nothing_either(kafka_broker
 
 def _refused_elsewhere(producer: AsyncProducer) -> int:  # pragma: no cover - another process
     async def use() -> int:
-        try:
-            await producer.send("t", b"x")
-        except RuntimeError:
-            return 7
-        return 0
+        refused = 0
+        for each in (producer.send("t", b"x"), producer.flush(), producer.partitions_for("t")):
+            try:
+                await each
+            except RuntimeError:
+                refused += 1
+        await producer.close()  # must not touch the parent's connections, and has nothing of its own
+        return refused + 4 * producer.closed
 
     loop = asyncio.new_event_loop()
     return loop.run_until_complete(use())

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Self
 
 import pytest
 
 from kclient.clock import Deadline
 from kclient.errors import InvalidRecordError, KafkaError, KafkaTimeoutError
-from kclient.producer.delivery import WIDTH, Chunk, Delivery, Part
+from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.ledger import Ledger
 from kclient.producer.many import Deliveries
+from kclient.producer.part import WIDTH, Part
 from kclient.types import TimestampType
 
 
@@ -40,6 +43,11 @@ class Rig:
         self.released += size
 
     def cut(self) -> None:
+        watchers = self.chunk.take_watchers(self.total)
+        place = 0
+        for part in self.parts:
+            part.watchers = watchers and watchers[place : place + len(part)]
+            place += len(part)
         self.chunk.cut(list(self.parts), self.total)
 
     def delivery(self, number: int) -> Delivery:
@@ -128,15 +136,16 @@ def test_every_callback_is_called_once_in_order_and_late_ones_at_once() -> None:
     assert rig.chunk.watched == {}
 
 
+@pytest.mark.parametrize("raised", [ZeroDivisionError, asyncio.CancelledError, SystemExit])
 def test_what_callbacks_raise_is_logged_and_keeps_no_other_from_being_called(
-    caplog: pytest.LogCaptureFixture,
+    raised: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
     rig = Rig(3)
     seen: list[str] = []
 
     def fails(*_: object) -> None:
-        raise ZeroDivisionError
+        raise raised
 
     rig.delivery(2).add_done_callback(fails)
     for number in range(2):
@@ -265,13 +274,68 @@ class Meddling(dict[int, object]):
 
 def test_no_watcher_is_lost_to_another_that_comes_at_the_same_time() -> None:
     rig = Rig(1)
+    rig.cut()
     seen: list[str] = []
     rig.chunk.watched = Meddling(lambda _: seen.append("third"))  # type: ignore[assignment]
     rig.delivery(0).add_done_callback(lambda _: seen.append("first"))
     rig.delivery(0).add_done_callback(lambda _: seen.append("second"))
-    rig.cut()
     rig.ledger.deliver(rig.parts, 0)
     assert sorted(seen) == ["first", "second", "third"]
+
+
+class Overtaken(list[object]):
+    """Lets the drain in while a watcher is being noted: before it is, or after."""
+
+    def __init__(self, drain: Callable[[], None], *, before: bool) -> None:
+        super().__init__()
+        self.drain = drain
+        self.before = before
+
+    def __iadd__(self, pair: object) -> Self:  # type: ignore[misc]
+        if self.before:
+            self.drain()
+        self.extend(pair)  # type: ignore[arg-type]
+        if not self.before:
+            self.drain()
+        return self
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_watcher_that_is_noted_during_the_drain_is_called_once(before: bool, settled: bool) -> None:
+    rig = Rig(2, 1)
+
+    def drain() -> None:
+        rig.cut()
+        if settled:
+            rig.ledger.deliver(rig.parts, 0)
+
+    noted = Overtaken(drain, before=before)
+    rig.chunk.noted = noted
+    seen: list[Delivery] = []
+    list.extend(noted, (WIDTH, seen.append))  # of the second record, long before
+    rig.delivery(1).add_done_callback(seen.append)
+    rig.delivery(1).add_done_callback(seen.append)
+    if not settled:
+        assert seen == []
+        rig.ledger.deliver(rig.parts, 0)
+    assert seen == [rig.delivery(1)] * 3
+
+
+def test_watchers_are_called_in_the_order_of_records_whenever_they_came() -> None:
+    rig = Rig(3, 3)
+    seen: list[int] = []
+
+    def note(number: int) -> Callable[[Delivery], None]:
+        return lambda delivery: seen.append(number if delivery == rig.delivery(number) else -1)
+
+    for number in (4, 2, 5, 0):
+        rig.delivery(number).add_done_callback(note(number))
+    rig.cut()
+    for number in (1, 0, 4):
+        rig.delivery(number).add_done_callback(note(number))
+    rig.ledger.deliver(rig.parts, 0)
+    assert seen == [0, 0, 1, 2, 4, 4, 5]
 
 
 class Late(list[object]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -92,6 +93,10 @@ def test_what_is_wrong_with_one_is_said_before_any_is_sent() -> None:
         for arguments, error in (
             ({"values": [b"v", "text"]}, TypeError),
             ({"values": [b"v"] * 2, "keys": [b"k"]}, ValueError),
+            ({"values": [b"v"] * 2, "keys": np.array([b"k"], object)}, ValueError),
+            ({"values": [b"v"] * 2, "keys": iter([b"k"])}, ValueError),
+            ({"values": [b"v"] * 2, "headers": [()]}, ValueError),
+            ({"values": [b"v"] * 2, "partition": np.array([0])}, ValueError),
             ({"values": [b"v"] * 2, "partition": [0]}, ValueError),
             ({"values": [b"v"] * 2, "partition": [0, -1]}, ValueError),
             ({"values": [b"v"] * 2, "partition": True}, ValueError),
@@ -106,6 +111,18 @@ def test_what_is_wrong_with_one_is_said_before_any_is_sent() -> None:
         assert values(broker) == []
 
     producing(check)
+
+
+def test_columns_may_be_anything_that_has_one_for_each_record() -> None:
+    found = columns(
+        np.array([b"a", b"b"], object),
+        iter([b"k", None]),
+        partition=np.array([1, 0]),
+        timestamp_ms=[np.int64(5), None],
+    )
+    assert found == ([b"k", None], [b"a", b"b"], [5, 99], None, [1, 0], None)
+    assert [type(number) for number in (*found.given, *found.times)] == [int] * 4
+    assert columns([b"a"], partition=np.int64(3), timestamp_ms=np.int64(4))[2:] == (4, None, [3], None)
 
 
 def test_serializers_are_asked_about_columns_too() -> None:
@@ -148,7 +165,7 @@ def test_arrow_tables_become_records() -> None:
         }
     )
     for each in (pa.concat_tables([table[:1], table[1:]]), table.to_batches()[0]):
-        assert many_from("t", each) == Many(
+        assert many_from("t", each, ProducerConfig()) == Many(
             "t",
             [b"a", None, b"c"],
             [b"x", b"y", None],
@@ -173,15 +190,26 @@ def test_arrow_tables_become_records() -> None:
 def test_every_kind_of_text_and_bytes_is_bytes(kind: Any) -> None:
     text = "string" in str(kind)
     array = pa.array(["ä", None, ""] if text else ["ä".encode(), None, b""], kind)
-    assert many_from("t", pa.table({"value": array})).values == ["ä".encode(), None, b""]
+    assert many_from("t", pa.table({"value": array}), ProducerConfig()).values == ["ä".encode(), None, b""]
+
+
+@pytest.mark.parametrize("rows", [2, 100])
+def test_a_serializer_is_given_the_text_of_a_table(rows: int) -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        table = pa.table({"value": ["ä"] * rows, "key": ["text"] * rows})
+        await (await producer.send_arrow("t", table))
+        await (await producer.send_pandas("t", table.to_pandas()))
+        assert [(record.key, record.value) for record in written(broker)] == [(b"text", b"\xe4")] * 2 * rows
+
+    producing(check, value_serializer=lambda text: text.encode("latin-1"))
 
 
 def test_tables_that_are_no_records_are_refused() -> None:
     with pytest.raises(ValueError, match="'value' is missing"):
-        many_from("t", pa.table({"key": [b"k"]}))
+        many_from("t", pa.table({"key": [b"k"]}), ProducerConfig())
     times = pa.array([1, None], pa.timestamp("ms"))
     with pytest.raises(ValueError, match="1 nulls"):
-        many_from("t", pa.table({"value": [b"a", b"b"], "timestamp": times}))
+        many_from("t", pa.table({"value": [b"a", b"b"], "timestamp": times}), ProducerConfig())
 
 
 def test_tables_and_frames_are_sent() -> None:

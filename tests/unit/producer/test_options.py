@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kclient.errors import ConfigurationError
@@ -65,6 +66,8 @@ def test_idempotence_is_on_where_nothing_speaks_against_it(
         {"partitioner": 5},
         {"key_serializer": "utf-8"},
         {"value_serializer": 1},
+        {"hooks": 5},
+        {"hooks": [object()]},
     ],
 )
 def test_options_that_cannot_be_are_refused_at_once(options: dict[str, Any]) -> None:
@@ -120,6 +123,12 @@ def test_what_is_nearly_bytes_becomes_bytes_of_its_own() -> None:
     writable[0] = 0
     assert fields == ("t", b"value", b"key", None, None, (("h", b"x"), ("none", None)))
     assert type(fields.value) is type(fields.key) is type(fields.headers[0][1]) is bytes
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    fields = prepared("t", b"", None, np.int32(3), np.int64(4))
+    assert (fields.partition, fields.timestamp_ms) == (3, 4)
+    assert type(fields.partition) is type(fields.timestamp_ms) is int
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from kclient.errors import (
     UnknownProducerIdError,
 )
 from kclient.producer.batch import ANONYMOUS, NO_SEQUENCE, Batch, Identity, following
-from kclient.producer.delivery import WIDTH, Chunk, Part
+from kclient.producer.delivery import Chunk
 from kclient.producer.outbox import Outbox, Rules
+from kclient.producer.part import WIDTH, Part
 from kclient.producer.verdicts import Verdict, judge
 from kclient.records.batch import ModernBatch
 from kclient.records.compression import Codec
@@ -150,7 +151,7 @@ def test_sizes_of_split_parts_are_those_of_their_records() -> None:
     left, right = second.split(1)
     assert (left.size, right.size) == (1036, 37 + 86)
     assert part.chunk.parts == [first, left, right]
-    assert [place for each in part.chunk.parts for place in each.places] == [0, 5, 10, 15]
+    assert [place for each in part.chunk.parts for place in each.places] == [0, 2, 4, 6]
 
 
 def test_what_comes_back_goes_out_before_everything_younger_and_as_it_was() -> None:

@@ -73,13 +73,13 @@ class Renaming:
     """A hook that moves records to topic `t`, and keeps what it is told."""
 
     def __init__(self) -> None:
-        self.fates: list[tuple[Any, int | None, KafkaError | None]] = []
+        self.fates: list[tuple[Any, int | None, BaseException | None]] = []
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
         return record._replace(topic="t", value=record.value + "!") if record.topic == "elsewhere" else None
 
     def on_delivery(
-        self, record: ProducerRecord, metadata: RecordMetadata | None, error: KafkaError | None
+        self, record: ProducerRecord, metadata: RecordMetadata | None, error: BaseException | None
     ) -> None:
         self.fates.append((record.value, metadata.offset if metadata else None, error))
 
@@ -108,6 +108,32 @@ def test_hooks_change_records_and_see_their_fate_and_their_failures_change_nothi
 
     producing(check, hooks=[Failing(), hook], value_serializer=str.encode)
     assert len(caplog.records) == 6
+
+
+def test_hooks_are_told_of_records_that_are_refused_at_the_call() -> None:
+    hook = Renaming()
+
+    async def check(_: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", "first")
+        refused: list[BaseException] = []
+        for record in (("t", 17), ("t", "x" * 3_000_000), ("no topic", "v")):
+            with pytest.raises((TypeError, KafkaError)) as caught:
+                await producer.send(*record)
+            refused.append(caught.value)
+            with pytest.raises((TypeError, KafkaError)) as caught:
+                producer.send_nowait(*record)
+            refused.append(caught.value)
+        waits = asyncio.ensure_future(producer.send("t", "y" * 900_000))
+        waiting = asyncio.ensure_future(producer.send("t", "z" * 900_000))
+        await waits
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert [error for _, _, error in hook.fates[1:7]] == refused
+        assert isinstance(hook.fates[-1][2], asyncio.CancelledError)
+
+    producing(check, hooks=[hook], value_serializer=str.encode, buffer_memory=1_000_000)
 
 
 def test_partitions_for_and_custom_partitioners() -> None:
@@ -337,8 +363,9 @@ def test_a_producer_belongs_to_one_loop(caplog: pytest.LogCaptureFixture) -> Non
         simulate(main)
 
     async def other() -> None:
-        with pytest.raises(RuntimeError, match="another event loop"):
-            await left[0].partitions_for("t")
+        for use in (left[0].partitions_for("t"), left[0].flush(), left[0].close()):
+            with pytest.raises(RuntimeError, match="another event loop"):
+                await use
 
     asyncio.run(other())
     gc.collect()

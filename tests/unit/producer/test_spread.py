@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kclient.errors import ConfigurationError, UnknownTopicOrPartitionError
-from kclient.producer.delivery import WIDTH, Chunk, Part
+from kclient.producer.delivery import Chunk
+from kclient.producer.part import WIDTH, Odd, Part
 from kclient.producer.partitioner import PartitionView, StickyChoice, make_partitioner
 from kclient.producer.spread import Spread, _by_hand, _by_index, columns_of, whole
 from kclient.records.sizes import record_size_bound
@@ -23,9 +24,14 @@ def view(count: int = 7) -> PartitionView:
 
 def chunk_of(rows: list[Row]) -> Chunk:
     chunk = Chunk("t", threading.RLock(), 0.0, 1.0)
-    for row in rows:
-        chunk.flat += row
-        chunk.size += record_size_bound(row[0], row[1], row[3])
+    for key, value, time, headers, given in rows:
+        chunk.tick(time)
+        if headers or given is not None:
+            chunk.odd = True
+            chunk.flat += (key, Odd(value, None, headers, given))
+        else:
+            chunk.flat += (key, value)
+        chunk.size += record_size_bound(key, value, headers)
     return chunk
 
 
@@ -45,7 +51,9 @@ def rows_of(random: Random, count: int, **kind: bool) -> list[Row]:
 def shape(part: Part) -> tuple[Any, ...]:
     times = part.times if isinstance(part.times, int) else list(part.times)
     headers = None if part.headers is None else list(part.headers)
-    return part.partition, list(part.places), list(part.keys), list(part.values), times, headers, part.size
+    watchers = None if part.watchers is None else list(part.watchers)
+    fields = list(part.places), list(part.keys), list(part.values), times, headers, watchers
+    return part.partition, *fields, part.size
 
 
 def spread(partitioner: Any = None, batch_size: int = 100) -> Spread:
@@ -58,6 +66,7 @@ def test_cutting_by_index_equals_cutting_by_hand(seed: int) -> None:
     kind = {name: random.random() < 0.5 for name in ("keys", "times", "headers")}
     rows = rows_of(random, random.randrange(48, 300), **kind)
     chunk = chunk_of(rows)
+    chunk.noted = [item for place in range(len(rows)) for item in (place * WIDTH, f"watcher {place}")]
     columns = columns_of(chunk)
     numbers = [random.randrange(-2, 5) for _ in rows]
     plain = sorted(map(shape, _by_hand(chunk, numbers, columns)))
@@ -99,7 +108,7 @@ def test_sticky_records_stay_together_until_a_batch_is_full() -> None:
     parts = [part for part, _ in spread(batch_size=1000).cut(chunk, view())]
     assert sum(len(part) for part in parts) == 100
     runs = sorted(place for part in parts for place in part.places)
-    assert runs == list(range(0, 500, 5))
+    assert runs == list(range(0, 100 * WIDTH, WIDTH))
     assert all(len(part) % 10 == 0 for part in parts)
 
 
@@ -109,7 +118,16 @@ def test_records_that_share_a_partition_stay_one_part() -> None:
     assert (len(part), part.size, error) == (100, 3700, None)
     assert part.times == 0
     assert part.headers is None
-    assert shape(whole(chunk_of([(b"k", b"v", 3, (), None)]), 4)) == (4, [0], [b"k"], [b"v"], 3, None, 38)
+    assert shape(whole(chunk_of([(b"k", b"v", 3, (), None)]), 4)) == (
+        4,
+        [0],
+        [b"k"],
+        [b"v"],
+        3,
+        None,
+        None,
+        38,
+    )
 
 
 class Picky:

@@ -25,12 +25,14 @@ from kclient.errors import (
     RequestTimedOutError,
     TopicAuthorizationFailedError,
     UnknownProducerIdError,
+    UnknownTopicOrPartitionError,
 )
 from kclient.producer import AsyncProducer, Delivery
 from kclient.testing import Simulation, simulate
 from kclient.wire.api import ApiKey
 from kclient.wire.message import Request
 from kclient.wire.messages.produce import ProduceRequest, ProduceResponse
+from kclient.wire.versions import VersionRange
 from tests.support.producing import producing, requests_to, values
 
 PRODUCE = ApiKey.PRODUCE
@@ -338,6 +340,47 @@ def test_a_topic_that_is_deleted_while_records_are_sent(creates: str) -> None:
             assert values(broker) == [b"2"]
 
     producing(check, settings={"auto.create.topics.enable": creates}, delivery_timeout_ms=10_000)
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_records_for_a_topic_that_was_made_anew_keep_their_order(with_ids: bool) -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        if not with_ids:
+            versions = producer._open().cluster
+            connection = await versions.connection(1, versions.deadline(None))
+            connection.versions[PRODUCE] = VersionRange(3, 12)
+        await producer.send_and_wait("t", b"before")
+        topic = broker.topics.by_name["t"]
+        broker.topics.delete(topic)
+        sent = [await producer.send("t", b"%03d" % number + bytes(100)) for number in range(200)]
+        await asyncio.sleep(1)
+        # The first batch that comes to the new log is refused, and the second is on its way by then.
+        broker.faults.answer_with(PRODUCE, NotEnoughReplicasError, times=1)
+        broker.create_topic("t")
+        await producer.flush()
+        assert [each.exception() for each in sent] == [None] * 200
+        assert [value[:3] for value in values(broker) if value] == [b"%03d" % n for n in range(200)]
+
+    producing(check, settings={"auto.create.topics.enable": "false"}, batch_size=1_000)
+
+
+@pytest.mark.parametrize("lost", [TopicAuthorizationFailedError, UnknownTopicOrPartitionError])
+def test_records_without_a_leader_wait_as_long_as_they_may_and_then_say_why(lost: type[BrokerError]) -> None:
+    """What is refused or gone may be granted or made again: as Java does."""
+
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"0")
+        broker.topics.partition("t", 0).lead_by(-1)
+        sent = await producer.send("t", b"1")
+        await asyncio.sleep(2)
+        broker.faults.answer_with(ApiKey.METADATA, lost, times=None)
+        await asyncio.sleep(6)
+        assert not sent.done()
+        with pytest.raises(KafkaTimeoutError, match="delivery_timeout_ms") as late:
+            await sent
+        assert isinstance(late.value.__cause__, lost)
+
+    producing(check, delivery_timeout_ms=10_000)
 
 
 def test_an_unknown_topic_is_waited_for_up_to_max_block_and_may_come_into_being() -> None:

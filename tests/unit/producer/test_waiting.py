@@ -158,6 +158,24 @@ def test_whoever_waits_for_room_is_not_kept_waiting_by_linger() -> None:
     producing(check, partitions=20, buffer_memory=20_000, batch_size=5_000, linger_ms=100_000)
 
 
+def test_of_many_tasks_that_wait_for_room_each_has_its_turn() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await producer.partitions_for("t")
+        broker.faults.delay(PRODUCE, 1, times=None)
+        turns: list[int] = []
+
+        async def send(who: int) -> None:
+            for _ in range(20):
+                await producer.send("t", bytes(1_000))
+                turns.append(who)
+
+        await asyncio.gather(*map(send, range(20)))
+        # The first one finds the buffer empty and fills it; from then on they take turns.
+        assert set(turns[:60]) == set(range(20))
+
+    producing(check, buffer_memory=10_000, batch_size=5_000, max_block_ms=600_000)
+
+
 def test_a_step_that_one_topic_claimed_does_not_keep_another_from_sending() -> None:
     async def check(broker: Broker, producer: AsyncProducer) -> None:
         broker.create_topic("u")
@@ -187,6 +205,46 @@ def test_closing_ends_the_waiting_for_room() -> None:
             await waiting
 
     producing(check, buffer_memory=10_000)
+
+
+def test_a_record_that_lingers_beside_a_younger_one_of_another_topic_fails_in_its_own_time() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        broker.create_topic("u")
+        await producer.partitions_for("t")
+        await producer.partitions_for("u")
+        broker.faults.drop(PRODUCE, handled=False, times=None)
+        began = now()
+        older = await producer.send("t", b"lingers")
+        await asyncio.sleep(4)
+        younger = await producer.send_many("u", [b"leaves at once, and takes the other one along"])
+        with pytest.raises(KafkaTimeoutError):
+            await older
+        assert now() - began < 10.1
+        with pytest.raises(KafkaTimeoutError):
+            await younger
+        assert 13.9 < now() - began < 14.1
+
+    producing(check, linger_ms=5_000, delivery_timeout_ms=10_000)
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_close_that_is_cancelled_twice_fails_what_is_left_and_leaves_nothing(turns: int) -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"0")
+        broker.nodes[1].stop()
+        left = await producer.send("t", b"1")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(1)
+        closing.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert isinstance(left.exception(), ClientClosedError)
+        await asyncio.sleep(1)  # whatever goes on after that is a leftover
+
+    producing(check)
 
 
 def test_a_caller_that_never_waits_lets_the_loop_send() -> None:
@@ -227,5 +285,25 @@ def test_delivery_callbacks_may_send_again() -> None:
         for _ in range(51):
             await producer.flush()
         assert values(broker) == [b"%d" % number for number in range(51)]
+
+    producing(check)
+
+
+def test_no_record_has_a_future_until_somebody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(_: Broker, producer: AsyncProducer) -> None:
+        await producer.partitions_for("t")
+        loop = asyncio.get_running_loop()
+        made: list[object] = []
+        make = loop.create_future
+
+        def counted() -> asyncio.Future[object]:
+            made.append(None)
+            return make()
+
+        monkeypatch.setattr(loop, "create_future", counted)
+        sent = [await producer.send("t", b"%d" % number) for number in range(5_000)]
+        await producer.flush()
+        assert all(each.done() for each in sent)
+        assert len(made) < 100  # what one request and its answer need, however many records
 
     producing(check)
