@@ -75,9 +75,12 @@ class ThreadBell:
             self._queue.put(None)
 
     def clear(self) -> None:
-        self._rung = False
+        # First empty, then unrung: whoever rings in between may leave nothing in the queue, but the look is
+        # still to come. The other way round, its ring would be taken out of the queue and the bell stay rung,
+        # and every later ring be lost.
         while not self._queue.empty():
             self._queue.get()
+        self._rung = False
 
     def wait(self, seconds: float | None) -> None:
         """Until it rings, or the time is up."""

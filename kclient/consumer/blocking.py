@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import time
 import warnings
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from kclient.consumer.bells import ThreadBell
@@ -19,7 +20,7 @@ from kclient.consumer.client import CLOSE_TIMEOUT_MS
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.controls import ConsumerHealth, Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
-from kclient.consumer.engine import Engine
+from kclient.consumer.engine import Engine, time_of, topic_partition
 from kclient.errors import ClientClosedError, IllegalStateError
 from kclient.runtime import LoopThread, shared_lock
 from kclient.types import OffsetAndMetadata, Record, TopicPartition
@@ -143,6 +144,25 @@ class Consumer(Controls, Generic[K, V]):
         self._engine.wakeup()
         self._bell.ring()
 
+    def unsubscribe(self) -> None:
+        """Read nothing. A group is left, after offsets were committed and the listener was told."""
+        super().unsubscribe()
+        # The listener wants this thread. Unless it is what calls, or somebody else comes by who runs it.
+        if not self.closed and self._polling.acquire(blocking=False):
+            try:
+                self._give_up()
+            finally:
+                self._polling.release()
+
+    def _give_up(self) -> None:
+        engine, bell = self._engine, self._bell
+        ends = time.monotonic() + self._config.default_api_timeout_ms / 1000
+        while engine.subscription.leaving and time.monotonic() < ends:
+            bell.clear()
+            self._errands.run()
+            if engine.subscription.leaving:
+                bell.wait(0.1)
+
     # Records
 
     def poll(
@@ -157,23 +177,36 @@ class Consumer(Controls, Generic[K, V]):
         return self._poll(lambda: poller.records(wanted, most), timeout_ms) or {}
 
     def poll_arrow(
-        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+        self,
+        *partitions: TopicPartition,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pyarrow.RecordBatch:
         """The same as one Arrow batch with the columns of `kclient.records.arrow.SCHEMA`.
 
+        `columns` names those that are wanted; the others are not made, which saves their time and memory.
         Keys and values are bytes: deserializers are not called. No rows if nothing came in time.
         """
-        from kclient.records.arrow import concat_batches  # noqa: PLC0415 - imports pyarrow
+        from kclient.records.arrow import concat_batches, schema_of  # noqa: PLC0415 - imports pyarrow
 
+        schema = schema_of(columns, "offset")
         wanted, most = self._engine.wish(partitions, max_records)
         poller = self._engine.poller
-        return concat_batches(self._poll(lambda: poller.arrow(wanted, most), timeout_ms) or [])
+        taken = self._poll(lambda: poller.arrow(wanted, most, schema), timeout_ms)
+        batch = concat_batches(taken or [], schema)
+        return batch if columns is None else batch.select(list(columns))
 
     def poll_pandas(
-        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+        self,
+        *partitions: TopicPartition,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pandas.DataFrame:
         """The same as a pandas frame."""
-        return self.poll_arrow(*partitions, timeout_ms=timeout_ms, max_records=max_records).to_pandas()
+        batch = self.poll_arrow(*partitions, timeout_ms=timeout_ms, max_records=max_records, columns=columns)
+        return batch.to_pandas()
 
     def __iter__(self) -> Self:
         return self
@@ -183,11 +216,12 @@ class Consumer(Controls, Generic[K, V]):
             return record
         poller = self._engine.poller
         try:
-            if not self._poll(lambda: poller.deal(None), self._config.consumer_timeout_ms):
-                raise StopIteration
+            while self._poll(lambda: poller.deal(None), self._config.consumer_timeout_ms):
+                for record in poller.in_hand:  # none, if the client's thread took them away in this moment
+                    return record
         except ClientClosedError:
-            raise StopIteration from None
-        return next(poller.in_hand)
+            pass
+        raise StopIteration
 
     def _poll(self, take: Callable[[], T], timeout_ms: float | None) -> T:
         """Call `take` until it has something, or the time is up."""
@@ -201,6 +235,8 @@ class Consumer(Controls, Generic[K, V]):
     def _poll_alone(self, take: Callable[[], T], timeout_ms: float | None) -> T:
         engine, bell = self._engine, self._bell
         engine.opened()
+        if self._thread is not None and not self._thread.running:
+            raise ClientClosedError("a consumer does not survive fork: make one in the child")
         assert engine.loop is not None
         now = engine.loop.time
         began = now()
@@ -236,7 +272,7 @@ class Consumer(Controls, Generic[K, V]):
 
     def seek_to_timestamp(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
         """Go to the first record that is as late as a time; behind the last one where none is."""
-        self._call(self._engine.seek_to(partitions, timestamp_ms))
+        self._call(self._engine.seek_to(partitions, time_of(timestamp_ms)))
 
     def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """Go where the group committed; where it has not, nothing moves and the answer has None."""
@@ -244,7 +280,7 @@ class Consumer(Controls, Generic[K, V]):
 
     def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | tuple[int, str] | int] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets, or all that was handed out; tried again until it works or time is up."""
@@ -254,7 +290,7 @@ class Consumer(Controls, Generic[K, V]):
         self, partition: TopicPartition, timeout_ms: float | None = None
     ) -> OffsetAndMetadata | None:
         """What the group has committed for a partition, None for nothing."""
-        key = TopicPartition(*partition)
+        key = topic_partition(partition)
         return self._call(self._engine.committed([key], timeout_ms))[key]
 
     def health(self) -> ConsumerHealth:

@@ -69,8 +69,11 @@ class Errands:
 
     def run(self) -> None:
         """Make the calls, on the thread that this is called on."""
-        while self._waiting:
-            call, done = self._waiting.popleft()
+        while True:
+            try:
+                call, done = self._waiting.popleft()
+            except IndexError:  # another thread, which closes, may have come by
+                return
             if done.set_running_or_notify_cancel():
                 _make(call, done)
 
@@ -82,6 +85,9 @@ def _make(call: Callable[[], Any], done: Future[None]) -> None:
             asyncio.run(_awaited(said))
     except Exception as error:  # noqa: BLE001 - it is the application's; the group tells it of it
         done.set_exception(error)
+    except BaseException as error:  # Ctrl-C ends the call, but the group must not wait on for ever
+        done.set_exception(RuntimeError(f"interrupted by {error!r}"))
+        raise
     else:
         done.set_result(None)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kclient.consumer.cursor import Cursor
     from kclient.consumer.decode import Decoder
     from kclient.records.batch import RecordBatch
+    from kclient.records.columns import Columns
+    from kclient.records.objects import Origin
     from kclient.types import Record
 
     Records = list[Record[Any, Any]]
@@ -92,7 +94,12 @@ class Chunk:
         """The next records, at most so many; none when the chunk is empty."""
         out: Records = []
         while self._batches and (most is None or len(out) < most):
-            rest = self._rest if self._rest is not None else self._decode(decoder)
+            try:
+                rest = self._rest if self._rest is not None else self._decode(decoder)
+            except Exception:  # the application's own `on_poison` refused; the next call meets it again
+                if out:
+                    return out
+                raise
             start, end = self._at, len(rest)
             if most is not None:
                 end = min(end, start + most - len(out))
@@ -132,14 +139,28 @@ class Chunk:
         self._batches, self._rest, self._at, self.position, self.next_offset, self.failure = mark
         self._table = None
 
-    def take_arrow(self, most: int | None) -> list[pyarrow.RecordBatch]:
-        """The next records as Arrow batches, at most so many in all."""
+    def take_columns(self) -> list[tuple[Columns, Origin]] | None:
+        """All that is left as columns; None, and nothing is taken, where `take_arrow` has to look."""
+        from kclient.consumer.decode import columns_from_all  # noqa: PLC0415 - imports numpy
+
+        try:
+            parts = columns_from_all(self._batches, self.cursor.partition, self.position)
+        except ProtocolError:
+            return None
+        while parts is not None and self._batches:
+            self._finish_batch()
+        return parts
+
+    def take_arrow(self, most: int | None, schema: pyarrow.Schema) -> list[pyarrow.RecordBatch]:
+        """The next records as Arrow batches, at most so many in all. `schema` must have the offset."""
+        if self._table is not None and self._table.schema != schema:
+            self._table = None
         if self._table is None and len(self._batches) > 1:
-            self._gather(most)
+            self._gather(most, schema)
         out: list[pyarrow.RecordBatch] = []
         count = 0
         while self._batches and (most is None or count < most):
-            table = self._table if self._table is not None else self._arrow()
+            table = self._table if self._table is not None else self._arrow(schema)
             if most is not None and count + table.num_rows > most:
                 out.append(table.slice(0, most - count))
                 self._table = table = table.slice(most - count)
@@ -151,7 +172,7 @@ class Chunk:
             self._finish_batch()
         return out
 
-    def _gather(self, most: int | None) -> None:
+    def _gather(self, most: int | None, schema: pyarrow.Schema) -> None:
         """Make one table of as many batches as are wanted; what is not taken of it is of the last of them."""
         from kclient.consumer.decode import arrow_from_all  # noqa: PLC0415 - imports pyarrow
 
@@ -163,7 +184,7 @@ class Chunk:
                 break
         chosen = list(islice(self._batches, number))
         try:
-            table = arrow_from_all(chosen, self.cursor.partition, self.position)
+            table = arrow_from_all(chosen, self.cursor.partition, self.position, schema)
         except ProtocolError:
             return  # one by one it will show which
         self._rest, self._table = None, table
@@ -180,15 +201,15 @@ class Chunk:
             self._break_off(failure)
         return self._rest
 
-    def _arrow(self) -> pyarrow.RecordBatch:
+    def _arrow(self, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
         from kclient.consumer.decode import arrow_from  # noqa: PLC0415 - imports pyarrow
 
         self._rest, self._at = None, 0
         try:
-            self._table = arrow_from(self._batches[0], self.cursor.partition, self.position)
+            self._table = arrow_from(self._batches[0], self.cursor.partition, self.position, schema)
         except ProtocolError as error:
             self._break_off(error)
-            self._table = arrow_from(None, self.cursor.partition, self.position)
+            self._table = arrow_from(None, self.cursor.partition, self.position, schema)
         return self._table
 
     def _break_off(self, failure: KafkaError) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from kclient.consumer.bells import LoopBell
@@ -15,7 +15,7 @@ from kclient.consumer.bridge import CarriedListener, to_loop
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.controls import Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
-from kclient.consumer.engine import Engine
+from kclient.consumer.engine import Engine, time_of, topic_partition
 from kclient.consumer.offsets import OffsetAndTimestamp
 from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread, shared_lock
@@ -71,7 +71,8 @@ class AsyncConsumer(Controls, Generic[K, V]):
         try:
             await self._run(self._engine.start(timeout_ms))
         except BaseException:
-            await self._end_thread()
+            if self._engine.cluster is None:
+                await self._end_thread()
             raise
 
     async def stop(self) -> None:
@@ -132,8 +133,10 @@ class AsyncConsumer(Controls, Generic[K, V]):
             for record in poller.in_hand:
                 return record
         wanted, _ = self._engine.wish(partitions, None)
-        await self._poll(lambda: poller.deal(wanted), None)
-        return next(poller.in_hand)
+        while True:
+            await self._poll(lambda: poller.deal(wanted), None)
+            for record in poller.in_hand:  # none, if the client's thread took them away in this moment
+                return record
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -147,23 +150,37 @@ class AsyncConsumer(Controls, Generic[K, V]):
         return await self._poll(lambda: poller.records(wanted, most), timeout_ms) or {}
 
     async def getarrow(
-        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+        self,
+        *partitions: TopicPartition,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pyarrow.RecordBatch:
         """The same as one Arrow batch with the columns of `kclient.records.arrow.SCHEMA`.
 
+        `columns` names those that are wanted; the others are not made, which saves their time and memory.
         Keys and values are bytes: deserializers are not called. No rows if nothing came in time.
         """
-        from kclient.records.arrow import concat_batches  # noqa: PLC0415 - imports pyarrow
+        from kclient.records.arrow import concat_batches, schema_of  # noqa: PLC0415 - imports pyarrow
 
+        schema = schema_of(columns, "offset")
         wanted, most = self._engine.wish(partitions, max_records)
         poller = self._engine.poller
-        return concat_batches(await self._poll(lambda: poller.arrow(wanted, most), timeout_ms) or [])
+        taken = await self._poll(lambda: poller.arrow(wanted, most, schema), timeout_ms)
+        batch = concat_batches(taken or [], schema)
+        return batch if columns is None else batch.select(list(columns))
 
     async def getpandas(
-        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+        self,
+        *partitions: TopicPartition,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pandas.DataFrame:
         """The same as a pandas frame."""
-        batch = await self.getarrow(*partitions, timeout_ms=timeout_ms, max_records=max_records)
+        batch = await self.getarrow(
+            *partitions, timeout_ms=timeout_ms, max_records=max_records, columns=columns
+        )
         return batch.to_pandas()
 
     def __aiter__(self) -> Self:
@@ -174,11 +191,12 @@ class AsyncConsumer(Controls, Generic[K, V]):
             return record
         poller = self._engine.poller
         try:
-            if not await self._poll(lambda: poller.deal(None), self._config.consumer_timeout_ms):
-                raise StopAsyncIteration
+            while await self._poll(lambda: poller.deal(None), self._config.consumer_timeout_ms):
+                for record in poller.in_hand:  # none, if the client's thread took them away in this moment
+                    return record
         except ClientClosedError:
-            raise StopAsyncIteration from None
-        return next(poller.in_hand)
+            pass
+        raise StopAsyncIteration
 
     async def _poll(self, take: Callable[[], T], timeout_ms: float | None) -> T:
         """Call `take` until it has something, or the time is up; while anything is taken, nothing waits."""
@@ -212,7 +230,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """The offset of the next record; waits until it is known."""
-        return await self._run(self._engine.position(TopicPartition(*partition), timeout_ms))
+        return await self._run(self._engine.position(partition, timeout_ms))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first record of these partitions, or of all that are assigned."""
@@ -224,7 +242,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     async def seek_to_timestamp(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
         """Go to the first record that is as late as a time; behind the last one where none is."""
-        await self._run(self._engine.seek_to(partitions, timestamp_ms))
+        await self._run(self._engine.seek_to(partitions, time_of(timestamp_ms)))
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """Go where the group committed; where it has not, nothing moves and the answer has None."""
@@ -256,7 +274,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | tuple[int, str] | int] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets, or all that was handed out; tried again until it works or time is up."""
@@ -266,7 +284,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
         self, partition: TopicPartition, timeout_ms: float | None = None
     ) -> OffsetAndMetadata | None:
         """What the group has committed for a partition, None for nothing."""
-        key = TopicPartition(*partition)
+        key = topic_partition(partition)
         return (await self._run(self._engine.committed([key], timeout_ms)))[key]
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:

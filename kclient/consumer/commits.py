@@ -89,6 +89,7 @@ class Commits:
         self._queue: list[_Commit] = []
         self._filled = asyncio.Event()
         self._closed = False
+        self._failing = False
 
     async def commit(self, deadline: Deadline, offsets: Offsets | None = None) -> None:
         """Commit these, or what was consumed; retried until the deadline. Raises `CommitFailedError`."""
@@ -121,8 +122,7 @@ class Commits:
         def done(failed: dict[TopicPartition, KafkaError]) -> None:
             error = _failure(failed) if failed else None
             if callback is None:
-                if error is not None:
-                    log.warning("%s", error)
+                self._log(error)
                 return
             try:
                 callback(wanted, error)
@@ -180,11 +180,21 @@ class Commits:
                 backoff.reset()
 
     async def run_auto(self) -> None:
-        """Commit what was processed, every now and then."""
+        """Commit what was processed, every now and then; the next one waits for the one before."""
         while True:
             await asyncio.sleep(self._settings.auto_commit_interval_ms / 1000)
             if self._may_commit():
-                self.commit_nowait(self._positions.processed())
+                try:
+                    await self.commit(self._cluster.deadline(), self._positions.processed())
+                    self._log(None)
+                except KafkaError as error:
+                    self._log(error)
+
+    def _log(self, error: KafkaError | None) -> None:
+        """Of commits that nobody asks about, the first failure is worth a warning: an outage has many."""
+        if error is not None:
+            log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", error)
+        self._failing = error is not None
 
     def close(self) -> None:
         """Nothing is sent any more: what still waits fails."""
@@ -247,7 +257,8 @@ class Commits:
         if not offsets:
             return {}
         snapshot, identity = self._cluster.metadata.snapshot, self._identity()
-        if self._positions.subscribed() is None:
+        # One that unsubscribes is a member until it has left.
+        if identity.generation_id == _NO_GENERATION and self._positions.subscribed() is None:
             identity = GroupMetadata(self._settings.group_id)
         try:
             response = await self._coordinator.ask(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kclient.cluster.client import ClusterHealth
 from kclient.consumer.config import ConsumerConfig
-from kclient.consumer.engine import Engine
+from kclient.consumer.engine import Engine, place, places, topic_partition
 from kclient.consumer.metrics import ConsumerMetrics
 from kclient.consumer.seam import CommitCallback, GroupHealth
 from kclient.errors import ConfigurationError, IllegalStateError
@@ -77,7 +77,7 @@ class Controls:
         """
         if isinstance(topics, str):
             raise ConfigurationError(f"topics={topics!r} must be a list of names: [{topics!r}]")
-        names = frozenset(topics)
+        names = _names(topics)
         if (bool(names), pattern is not None, server_pattern is not None).count(True) != 1:
             raise ConfigurationError("give topics, a pattern or a server_pattern: exactly one of them")
         if server_pattern is not None and self._config.group_protocol != "consumer":
@@ -94,9 +94,8 @@ class Controls:
         return listener
 
     def unsubscribe(self) -> None:
-        """Read nothing; a group is left."""
-        self._engine.subscription.unsubscribe()
-        self._engine.subscription_changed(None)
+        """Read nothing. A group is left, after offsets were committed and the listener was told."""
+        self._engine.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
         """The topics subscribed to; of a pattern, those that match now."""
@@ -104,29 +103,27 @@ class Controls:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without sharing them with a group."""
-        self._engine.subscription.assign_by_hand([TopicPartition(*each) for each in partitions])
+        self._engine.subscription.assign_by_hand([topic_partition(each) for each in partitions])
 
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are read now."""
-        return self._engine.subscription.assigned()
+        return self._engine.subscription.assignment()
 
     # Where to read
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at an offset. Of what was fetched before, nothing is handed out any more."""
-        place = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        if place.offset < 0:
-            raise ConfigurationError(f"offset {place.offset} must not be negative")
-        epoch = -1 if place.leader_epoch is None else place.leader_epoch
-        self._engine.subscription.seek(TopicPartition(*partition), place.offset, epoch)
+        target = place(offset)
+        epoch = -1 if target.leader_epoch is None else target.leader_epoch
+        self._engine.subscription.seek(topic_partition(partition), target.offset, epoch)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these, and fetch no more; what was fetched is kept for `resume`."""
-        self._engine.subscription.pause(partitions, True)
+        self._engine.subscription.pause(map(topic_partition, partitions), True)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Go on with paused partitions."""
-        self._engine.subscription.pause(partitions, False)
+        self._engine.subscription.pause(map(topic_partition, partitions), False)
         self._engine.bell.ring()
 
     def paused(self) -> frozenset[TopicPartition]:
@@ -139,19 +136,19 @@ class Controls:
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The partition's end as of the last fetch, None before the first."""
-        return self._engine.subscription.cursor(partition).high_watermark
+        return self._engine.subscription.cursor(topic_partition(partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Up to where transactions are decided, as of the last fetch."""
-        return self._engine.subscription.cursor(partition).last_stable_offset
+        return self._engine.subscription.cursor(topic_partition(partition)).last_stable_offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """When the broker last answered a fetch of the partition, in milliseconds since the epoch."""
-        return self._engine.subscription.cursor(partition).last_fetch
+        return self._engine.subscription.cursor(topic_partition(partition)).last_fetch
 
     def lag(self, partition: TopicPartition) -> int | None:
         """How many offsets are between the position and the end, as of the last fetch."""
-        cursor = self._engine.subscription.cursor(partition)
+        cursor = self._engine.subscription.cursor(topic_partition(partition))
         committed_only = self._config.isolation_level == "read_committed"
         end = cursor.last_stable_offset if committed_only else cursor.high_watermark
         position = cursor.position
@@ -209,7 +206,7 @@ class Controls:
 
     def commit_nowait(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | tuple[int, str] | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit these offsets, or all that was handed out, in the background.
@@ -217,7 +214,7 @@ class Controls:
         `callback(offsets, error)` is told how it went. An older commit never overtakes a newer one.
         """
         store = self._engine.offset_store()
-        chosen = self._engine.subscription.consumed() if offsets is None else dict(offsets)
+        chosen = self._engine.subscription.consumed() if offsets is None else places(offsets)
         self._engine.post(lambda: store.commit_nowait(chosen, callback))
 
     def group_metadata(self) -> GroupMetadata:
@@ -226,3 +223,12 @@ class Controls:
         if group is None:
             raise IllegalStateError("this consumer is in no group: give it a group_id, and start it")
         return group.metadata()
+
+
+def _names(topics: Iterable[object]) -> frozenset[str]:
+    names: set[str] = set()
+    for name in topics:
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"topic {name!r} must be a name")
+        names.add(name)
+    return frozenset(names)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from copy import copy
+from operator import index
+from typing import Any, SupportsIndex
 
 from kclient.clock import Clock, Deadline, SystemClock
 from kclient.cluster.client import Cluster
@@ -20,7 +22,7 @@ from kclient.cluster.operations import run
 from kclient.consumer.bells import Bell
 from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.config import ConsumerConfig
-from kclient.consumer.cursor import EARLIEST, LATEST
+from kclient.consumer.cursor import EARLIEST, LATEST, State
 from kclient.consumer.decode import Decoder
 from kclient.consumer.group.membership import Membership, chosen_assignors
 from kclient.consumer.metrics import Counters
@@ -154,7 +156,7 @@ class Engine:
         self, partitions: Iterable[TopicPartition], max_records: int | None
     ) -> tuple[Wanted, int | None]:
         """What a call for records asks for: which partitions, None for all, and at most how many records."""
-        wanted = frozenset(TopicPartition(*partition) for partition in partitions) or None
+        wanted = frozenset(map(topic_partition, partitions)) or None
         if max_records is None:
             return wanted, self.config.max_poll_records
         if max_records < 1:
@@ -193,6 +195,7 @@ class Engine:
     def wakeup(self) -> None:
         """End the application's waiting; the bell is rung by the caller, who knows from where he calls."""
         self.woken = True
+        self.poller.hold_back()
 
     # Changes
 
@@ -215,6 +218,17 @@ class Engine:
         self._listener = listener
         if self.reader is not None:
             self.post(self._subscription_changed)
+
+    def unsubscribe(self) -> None:
+        """Nothing is to be read. The listener stays: it is told of what is given up now."""
+        self.subscription.unsubscribe(in_group=self.group is not None)
+        if self.reader is not None:
+            self.post(self._unsubscribed)
+
+    def _unsubscribed(self) -> None:
+        if self.group is not None:
+            self.group.unsubscribed()
+        self._subscription_changed()
 
     def _subscription_changed(self) -> None:
         assert self.cluster is not None
@@ -266,7 +280,8 @@ class Engine:
 
     async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """The next offset that the application gets; waits until it is known."""
-        return (await self.positions([partition], timeout_ms))[partition]
+        chosen = topic_partition(partition)
+        return (await self.positions([chosen], timeout_ms))[chosen]
 
     async def positions(
         self, partitions: Collection[TopicPartition], timeout_ms: float | None = None
@@ -283,15 +298,24 @@ class Engine:
                     if len(known) == len(found):
                         return known
                     self.check_complaints()
+                    self._check_stuck(found)
                     await reader.progress()
         except TimeoutError:
             raise deadline.expired("finding positions") from reader.last_error
+
+    def _check_stuck(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Raise why there will be no position, where only a seek helps."""
+        for chunk in self.buffer.snapshot():
+            lacks = positions.get(chunk.cursor.partition, 0) is None
+            if lacks and chunk.failure is not None and chunk.cursor.state is State.STUCK:
+                raise copy(chunk.failure)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is as late as its timestamp; None where there is none."""
-        found = await self._list_offsets(timestamps, timeout_ms)
+        chosen = {partition: time_of(timestamp) for partition, timestamp in timestamps.items()}
+        found = await self._list_offsets(chosen, timeout_ms)
         return {partition: offset if offset.offset >= 0 else None for partition, offset in found.items()}
 
     async def beginning_offsets(
@@ -313,6 +337,7 @@ class Engine:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         cluster = self.opened()
         committed_only = self.config.isolation_level == "read_committed"
+        targets = {topic_partition(each): target for each, target in targets.items()}
         operation = ListOffsets(targets, committed_only, {})
         outcomes = await run(cluster, operation, list(targets), cluster.deadline(timeout_ms))
         found: dict[TopicPartition, OffsetAndTimestamp] = {}
@@ -343,7 +368,7 @@ class Engine:
     ) -> dict[TopicPartition, int]:
         """Go to the beginning, the end or a timestamp; waits until the position is known."""
         self.opened()
-        chosen = list(partitions) or sorted(self.subscription.assigned())
+        chosen = [topic_partition(each) for each in partitions] or sorted(self.subscription.assigned())
         self.subscription.reset(chosen, target)
         return await self.positions(chosen, timeout_ms)
 
@@ -351,7 +376,7 @@ class Engine:
         self, partitions: Collection[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | None]:
         """Go where the group committed; where it has not, nothing moves and the answer is None."""
-        chosen = list(partitions) or sorted(self.subscription.assigned())
+        chosen = [topic_partition(each) for each in partitions] or sorted(self.subscription.assigned())
         committed = await self.committed(chosen, timeout_ms)
         for partition, offset in committed.items():
             if offset is not None:
@@ -365,16 +390,11 @@ class Engine:
 
     async def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | tuple[int, str] | int] | None,
         timeout_ms: float | None = None,
     ) -> None:
         cluster = self.opened()
-        chosen = None
-        if offsets is not None:
-            chosen = {
-                TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-                for partition, offset in offsets.items()
-            }
+        chosen = None if offsets is None else places(offsets)
         await self.offset_store().commit(cluster.deadline(timeout_ms), chosen)
 
     async def committed(
@@ -388,3 +408,37 @@ class Engine:
         if self._membership is None:
             raise IllegalStateError("offsets are committed for a group: give the consumer a group_id")
         return self._membership.commits
+
+
+def place(offset: OffsetAndMetadata | tuple[int, str] | int) -> OffsetAndMetadata:
+    """An offset as callers may write it, also with its text in a tuple; complains about what is none."""
+    chosen: object = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+    if type(chosen) is tuple and list(map(type, chosen)) == [int, str]:
+        chosen = OffsetAndMetadata(*chosen)
+    if not isinstance(chosen, OffsetAndMetadata):
+        raise ConfigurationError(f"offset {offset!r} must be a number or an OffsetAndMetadata")
+    if chosen.offset < 0:
+        raise ConfigurationError(f"offset {chosen.offset} must not be negative")
+    return chosen
+
+
+def places(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | tuple[int, str] | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The same by partition."""
+    return {topic_partition(partition): place(offset) for partition, offset in offsets.items()}
+
+
+def topic_partition(given: object) -> TopicPartition:
+    """A partition as callers may write it; complains about what is none."""
+    match given:
+        case (str(topic), SupportsIndex() as number) if index(number) >= 0:
+            return TopicPartition(topic, index(number))
+    raise ConfigurationError(f'{given!r} is no partition: give TopicPartition("orders", 0)')
+
+
+def time_of(timestamp: object) -> int:
+    """A point in time; brokers take negative numbers for something else."""
+    if not isinstance(timestamp, SupportsIndex) or index(timestamp) < 0:
+        raise ConfigurationError(f"timestamp {timestamp!r} must be a whole number of milliseconds since 1970")
+    return index(timestamp)

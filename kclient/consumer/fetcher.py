@@ -2,6 +2,11 @@
 
 One request is under way while the application works on what the one before brought; a new one leaves as soon
 as there is room for its answer. It has a connection of its own, because a fetch keeps one waiting.
+
+A broker answers in order, so a long poll that waits for new records would hold up a partition that comes
+meanwhile: by a seek, an assignment, a resume. Such a poll is left behind: its answer, if it brings anything,
+is thrown away and fetched again, and the next request takes a second connection. When that one, too, waits
+for an answer that nobody wants, the partition has to wait.
 """
 
 from __future__ import annotations
@@ -35,13 +40,21 @@ from kclient.wire.schema import NO_UUID
 if TYPE_CHECKING:
     from kclient.consumer.chunk import Chunk
     from kclient.consumer.reader import Reader
+    from kclient.net.connection import Connection
 
-LANE = "fetch"
+# Two connections, of which one is in use; see the head of this file.
+LANES = ("fetch", "fetch again")
 _READ_COMMITTED = 1
 # Seconds: how late an answer may be before somebody is asked whether the broker still leads, and how often.
 _LATE = 2.0
 _LOOK_EVERY = 0.5
+# Seconds after which an answer of which nothing has come is taken for one that waits for records.
+_BRIEFLY = 0.02
 _SESSION_ERRORS = (FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError)
+
+
+class _OvertakenError(Exception):
+    """The answer is not waited for any longer."""
 
 
 class Fetcher(Worker):
@@ -50,11 +63,32 @@ class Fetcher(Worker):
     def __init__(self, reader: Reader, node_id: int) -> None:
         self.node_id = node_id
         self._session = FetchSession()
+        self._lane = 0
+        self._waiting: tuple[Connection, asyncio.Timeout] | None = None
+        self._left_behind: Connection | None = None
+        self._hurry: asyncio.TimerHandle | None = None
         super().__init__(reader, f"fetching from broker {node_id}")
+
+    def wake(self) -> None:
+        super().wake()
+        if self._waiting is not None and self._hurry is None:
+            self._hurry = self._loop.call_later(_BRIEFLY, self._overtake)
 
     async def stop(self) -> None:
         await super().stop()
         await self._end_session()
+
+    def _overtake(self) -> None:
+        """Leave the poll under way behind, if it holds up a cursor that it is not about."""
+        self._hurry = None
+        if self._waiting is None:
+            return
+        connection, limit = self._waiting
+        busy = self._left_behind is not None and self._left_behind.pending
+        if busy or connection.receiving or not self._usable()[0]:
+            return
+        self._left_behind = connection
+        limit.reschedule(self._loop.time())
 
     async def _step(self) -> float:
         reader, config = self._reader, self._reader.config
@@ -70,7 +104,7 @@ class Fetcher(Worker):
             deadline = Deadline.after(
                 self._loop, (config.request_timeout_ms + config.fetch_max_wait_ms) / 1000
             )
-            connection = await reader.cluster.connection(self.node_id, deadline, lane=LANE)
+            connection = await reader.cluster.connection(self.node_id, deadline, lane=LANES[self._lane])
             cursors, _ = self._usable()  # opening a connection takes time, in which things change
             if not cursors:
                 return 0
@@ -81,9 +115,12 @@ class Fetcher(Worker):
             request = self._request(asked, version, room)
             for cursor in asked.values():
                 cursor.asked = True
-            async with self._unless_moved(asked):
+            async with self._unless_moved(asked, connection):
                 response = await connection.call(request, deadline, version=version)
             self._read(response, asked)
+        except _OvertakenError:
+            self._session.lost()
+            self._lane = 1 - self._lane
         except KafkaError:
             self._session.lost()
             for cursor in cursors:
@@ -99,8 +136,8 @@ class Fetcher(Worker):
         return 0
 
     @asynccontextmanager
-    async def _unless_moved(self, asked: dict[Key, Cursor]) -> AsyncIterator[None]:
-        """Give up on an answer that is late when somebody else leads by now.
+    async def _unless_moved(self, asked: dict[Key, Cursor], connection: Connection) -> AsyncIterator[None]:
+        """Give up on an answer that is late when somebody else leads by now, or that is overtaken.
 
         A broker that froze keeps its connections, and would hold up what others could answer until the
         request times out. It says nothing, so who leads is asked for, again and again.
@@ -122,14 +159,23 @@ class Fetcher(Worker):
         timer = self._loop.call_later(late, look)
         try:
             async with asyncio.timeout(None) as limit:
+                self._waiting = connection, limit
+                if self._left_behind is connection:  # it has answered, else it would not be in use again
+                    self._left_behind = None
                 yield
             cluster.owes_an_answer(self.node_id, False)
         except TimeoutError as error:
             if not limit.expired():
                 raise
+            if self._left_behind is connection:
+                raise _OvertakenError from error
             raise KafkaTimeoutError(f"{self.name}: it did not answer, and leads no more") from error
         finally:
+            self._waiting = None
             timer.cancel()
+            if self._hurry is not None:
+                self._hurry.cancel()
+                self._hurry = None
 
     def _usable(self) -> tuple[list[Cursor], float]:
         """The cursors to ask this broker about now, and after how long there may be others."""
@@ -248,7 +294,8 @@ class Fetcher(Worker):
             return
         deadline = Deadline.after(self._loop, 0.1)
         try:
-            connection = await self._reader.cluster.connection(self.node_id, deadline, lane=LANE)
+            lane = LANES[self._lane]
+            connection = await self._reader.cluster.connection(self.node_id, deadline, lane=lane)
             connection.send(last, deadline, lambda _: None)
         except KafkaError:
             return

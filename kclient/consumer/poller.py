@@ -11,7 +11,7 @@ import gc
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.chunk import Chunk, Mark
@@ -20,10 +20,14 @@ from kclient.consumer.decode import Decoder
 from kclient.consumer.hand import Hand
 from kclient.consumer.metrics import Counters
 from kclient.consumer.subscription import Subscription
+from kclient.errors import KafkaError
 from kclient.types import Record, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kclient.records.columns import Columns
+    from kclient.records.objects import Origin
 
 Wanted = frozenset[TopicPartition] | None
 Taken = dict[TopicPartition, list[Record[Any, Any]]]
@@ -56,6 +60,23 @@ def _without_collection(take: Callable[P, T]) -> Callable[P, T]:
     return paused
 
 
+def _whole(take: Callable[Concatenate[Poller, P], T]) -> Callable[Concatenate[Poller, P], T]:
+    """Take back what a call cannot give any more, because of Ctrl-C in its middle, or for want of memory."""
+
+    @wraps(take)
+    def call(self: Poller, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self._places.clear()
+        try:
+            return take(self, *args, **kwargs)
+        except KafkaError:
+            raise  # the application meets those with nothing in its hands
+        except BaseException:
+            self._take_back()
+            raise
+
+    return call
+
+
 class Poller:
     """`wanted` limits a call to some partitions; `most` is the most records it may give."""
 
@@ -69,6 +90,7 @@ class Poller:
         self._counters = counters
         self._touched: set[Cursor] = set()
         self._hand: Hand | None = None
+        self._places: dict[Cursor, tuple[int | None, int]] = {}  # before this call
         self._left = 0  # in hand, when somebody looked last
         # What is left of the batch in hand; used up, it stays an iterator that gives nothing.
         self.in_hand: Iterator[Record[Any, Any]] = _NOTHING
@@ -83,6 +105,7 @@ class Poller:
                     cursor.settle()
             self._touched.clear()
 
+    @_whole
     @_without_collection
     def records(self, wanted: Wanted, most: int | None) -> Taken:
         """What is there, by partition; without `most`, at most one fetch's worth of each."""
@@ -94,7 +117,14 @@ class Poller:
             if most is None and partition in taken:
                 continue
             mark = chunk.mark()
-            records = chunk.take(None if most is None else most - count, self._decoder)
+            try:
+                records = chunk.take(None if most is None else most - count, self._decoder)
+            except Exception:  # see there; what was taken of others must not be lost with it
+                if taken:
+                    break
+                self._places.clear()
+                self._buffer.to_the_back(chunk)
+                raise
             if not self._advance(chunk, mark):
                 continue
             if records:
@@ -105,28 +135,42 @@ class Poller:
         self._counters.records += count
         return taken
 
-    def arrow(self, wanted: Wanted, most: int | None) -> list[pyarrow.RecordBatch]:
-        """The same as Arrow batches, one or more of each partition."""
+    @_whole
+    def arrow(self, wanted: Wanted, most: int | None, schema: pyarrow.Schema) -> list[pyarrow.RecordBatch]:
+        """The same as Arrow batches, with the columns of `schema`.
+
+        Without `most`, what came with one answer is copied once, out of its frame into one batch.
+        """
+        from kclient.records.arrow import arrow_batches  # noqa: PLC0415 - imports pyarrow
+
         self._put_down()
         taken: list[pyarrow.RecordBatch] = []
+        parts: list[tuple[Columns, Origin]] = []
         seen: set[Cursor] = set()
         count = 0
         for chunk in self._ready(wanted):
             if most is None and chunk.cursor in seen:
                 continue
             mark = chunk.mark()
-            tables = chunk.take_arrow(None if most is None else most - count)
+            found = chunk.take_columns() if most is None else None
+            tables = []
+            if found is None:
+                tables = chunk.take_arrow(None if most is None else most - count, schema)
             if not self._advance(chunk, mark):
                 continue
-            if tables:
+            rows = sum(table.num_rows for table in tables)
+            rows += sum(len(columns.offsets) for columns, _ in found or ())
+            if rows:
                 seen.add(chunk.cursor)
-                count += sum(table.num_rows for table in tables)
+                count += rows
                 taken += tables
-            if self._has_ended(chunk, taken) or count >= (_ENOUGH if most is None else most):
+                parts += found or ()
+            if self._has_ended(chunk, count) or count >= (_ENOUGH if most is None else most):
                 break
         self._counters.records += count
-        return taken
+        return [*taken, arrow_batches(parts, schema)] if parts else taken
 
+    @_whole
     def deal(self, wanted: Wanted) -> bool:
         """Take the next batch in hand, to be handed out from `in_hand` one by one; False if there is none."""
         hand = self._hand
@@ -153,6 +197,10 @@ class Poller:
         """Whether the batch in hand is of one of these partitions."""
         return self._hand is not None and self._hand.partition in wanted
 
+    def hold_back(self) -> None:
+        """Give nothing more of what is in hand before the next look. A signal handler may call it."""
+        self.in_hand = _NOTHING
+
     def has_moved(self) -> bool:
         """Whether a record in hand was taken since the last look: those that take them do not call us."""
         hand = self._hand
@@ -177,7 +225,15 @@ class Poller:
             if cursor.dropped:
                 self._buffer.remove(chunk)
             elif not _barred(cursor) and (wanted is None or cursor.partition in wanted):
+                self._places.setdefault(cursor, (cursor.position, cursor.epoch))
                 yield chunk
+
+    def _take_back(self) -> None:
+        """Go on where the call began; what was fetched is fetched again."""
+        places = [(cursor, *place) for cursor, place in self._places.items() if not cursor.dropped]
+        for cursor, position, epoch in places:
+            if position is not None:
+                self._subscription.seek(cursor.partition, position, epoch)
 
     def _advance(self, chunk: Chunk, mark: Mark | None) -> bool:
         """Move the cursor behind what was taken, unless it was taken away in the meantime.

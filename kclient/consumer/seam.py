@@ -126,6 +126,9 @@ class Group(Protocol):
     def subscription_changed(self) -> None:
         """`Positions.subscribed` answers differently now: join, rejoin or leave."""
 
+    def unsubscribed(self) -> None:
+        """Give everything up and leave, whatever may have been subscribed to again by now."""
+
     def listen(self, listener: object | None) -> None:
         """Whom to tell of rebalances from now on (`RebalanceListener`); the group's own task awaits it."""
 

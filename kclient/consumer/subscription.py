@@ -35,6 +35,8 @@ class Subscription:
         self.pattern: re.Pattern[str] | None = None
         self.server_pattern: str | None = None
         self.by_hand = False  # partitions were assigned by the application
+        # The application unsubscribed and the group has not given up yet what is in `cursors`.
+        self.leaving = False
         self.cursors: dict[TopicPartition, Cursor] = {}
         self._exclude_internal_topics = exclude_internal_topics
         self._on_change = on_change
@@ -81,17 +83,27 @@ class Subscription:
             raise IllegalStateError("topics were subscribed to: unsubscribe before assigning partitions")
         with self.lock:
             self.by_hand = bool(partitions)
-            self._remove(set(self.cursors) - set(partitions))
+            self._remove(set(self.cursors) - (set() if self.leaving else set(partitions)))
+            self.leaving = False
             self._add(partitions)
         self._on_change()
 
-    def unsubscribe(self) -> None:
-        """Read nothing."""
+    def unsubscribe(self, *, in_group: bool) -> None:
+        """Read nothing. What a group assigned stays until it was committed and given up."""
         with self.lock:
             self.topics, self.pattern, self.server_pattern = frozenset(), None, None
+            if in_group and not self.by_hand:
+                self.leaving = bool(self.cursors)
+                self.fence(list(self.cursors))
+            else:
+                self._remove(list(self.cursors))
             self.by_hand = False
-            self._remove(list(self.cursors))
         self._on_change()
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What the application reads."""
+        with self.lock:
+            return frozenset() if self.leaving else frozenset(self.cursors)
 
     def cursor(self, partition: TopicPartition) -> Cursor:
         """The cursor of an assigned partition."""
@@ -137,7 +149,8 @@ class Subscription:
         self.cursors[cursor.partition] = new
         return new
 
-    # `Positions`, for the group's half
+    # `Positions`, for the group's half. It may still be busy with what it gave when the application has
+    # assigned partitions by hand; those are none of its business.
 
     def subscribed(self) -> Subscribed | None:
         if self.server_pattern is not None:
@@ -162,23 +175,28 @@ class Subscription:
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         with self.lock:
-            self._add(partitions)
+            if not self.by_hand:
+                self._add(partitions)
         self._on_change()
 
     def revoke(self, partitions: Collection[TopicPartition]) -> None:
         with self.lock:
-            self._remove(partitions)
+            if not self.by_hand:
+                self._remove(partitions)
+            left, self.leaving = self.leaving, self.leaving and bool(self.cursors)
+        if left and not self.leaving:
+            self._on_wake()
         self._on_change()
 
     def fence(self, partitions: Collection[TopicPartition]) -> None:
         with self.lock:
-            for cursor in self._known(partitions):
+            for cursor in () if self.by_hand else self._known(partitions):
                 cursor.fenced = True
                 cursor.put_down()
 
     def release(self, partitions: Collection[TopicPartition]) -> None:
         with self.lock:
-            for cursor in self._known(partitions):
+            for cursor in () if self.leaving else self._known(partitions):
                 cursor.fenced = False
         self._on_wake()
         self._on_change()

@@ -1,7 +1,9 @@
 """Groups of consumers on three real brokers that are killed, restarted and frozen while records are written.
 
 Two groups read the same topic, one of each protocol: every record reaches both of them, nothing is left out,
-and a member goes back only after a rebalance. `-s` shows for how long the unluckiest partition brought none.
+and a member goes back only after a rebalance. Two groups of Java's read it beside them, through the same
+faults and with the same coordinator: `-s` shows for how long the unluckiest partition brought no records, to
+us and to them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from kclient.consumer import AsyncConsumer
 from kclient.producer import AsyncProducer
 from kclient.types import Record, TopicPartition
 from tests.integration.test_producer_cluster import PARTITIONS, all_in_sync, kill_and_put_back, restart
+from tests.support.java_readers import JavaReaders
 from tests.support.numbered import Numbered
 from tools.kafka import KafkaCluster, Node
 from tools.kafka.waiting import poll
@@ -32,8 +35,9 @@ MOST = 1_000_000
 PACE = 0.02
 FROZEN = 8.0
 PATIENCE = 60.0
-# The names end with letters of one hash in Java, so that both groups have the same coordinator.
-GROUPS = {"classic": "Aa", "consumer": "BB"}
+# The names end with letters of one hash in Java, so that all groups have the same coordinator.
+GROUPS = {"classic": "AaAa", "consumer": "AaBB"}
+GROUPS_OF_JAVA = {"classic": "BBAa", "consumer": "BBBB"}
 
 
 class Readings:
@@ -44,20 +48,34 @@ class Readings:
         self.values: dict[bytes, set[int]] = defaultdict(set)
         self.wrong: list[str] = []
         self.again = 0
-        self._gap = 0.0
-        self._last: dict[TopicPartition, float] = {}
-
-    def arrived(self, partition: TopicPartition, now: float) -> None:
-        self._gap = max(self._gap, now - self._last.get(partition, now))
-        self._last[partition] = now
+        self.gaps = Gaps()
 
     @property
     def count(self) -> int:
         return sum(map(len, self.offsets.values()))
 
-    def take_gap(self) -> float:
-        """The longest time that a partition was without records, since the last call."""
+
+class Gaps:
+    """For how long partitions bring nothing, and how many records they brought."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._gap = 0.0
+        self._last: dict[int, float] = {}
+
+    def arrived(self, partition: int, count: int) -> None:
+        now = asyncio.get_running_loop().time()
+        self._gap = max(self._gap, now - self._last.get(partition, now))
+        self._last[partition] = now
+        self.count += count
+
+    def take(self) -> float:
+        """The longest time that a partition was without records since the last call, or the first record.
+
+        After a call records are written to all partitions again: whatever does not come from then on counts.
+        """
         gap, self._gap = self._gap, 0.0
+        self._last = dict.fromkeys(range(PARTITIONS), asyncio.get_running_loop().time())
         return gap
 
 
@@ -75,11 +93,10 @@ class Member:
             self._next.pop(partition, None)
 
     async def read(self) -> None:
-        now = asyncio.get_running_loop().time
         while True:
             got = await self.consumer.getmany(timeout_ms=1_000)
             for partition, records in got.items():
-                self._readings.arrived(partition, now())
+                self._readings.gaps.arrived(partition.partition, len(records))
                 self._receive(partition, records)
 
     def _receive(self, partition: TopicPartition, records: list[Record[Any, Any]]) -> None:
@@ -97,16 +114,18 @@ class Member:
 
 
 class Scene:
-    """Two groups that read what one producer writes."""
+    """Two groups, and two of Java's, that read what one producer writes."""
 
     def __init__(self, brokers: KafkaCluster, topic: str) -> None:
         self.brokers = brokers
         self.topic = topic
         self.groups = {protocol: Readings() for protocol in GROUPS}
+        self.javas = {protocol: Gaps() for protocol in GROUPS_OF_JAVA}
         self.members: dict[str, list[Member]] = {protocol: [] for protocol in GROUPS}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, stack: AsyncExitStack) -> None:
+        await self._start_java(stack)
         for protocol, readings in self.groups.items():
             for _ in range(2):
                 consumer = AsyncConsumer(
@@ -123,8 +142,18 @@ class Scene:
                 stack.callback(task.cancel)
                 self._tasks.append(task)
 
+    async def _start_java(self, stack: AsyncExitStack) -> None:
+        groups = {protocol: f"readers of {self.topic} {end}" for protocol, end in GROUPS_OF_JAVA.items()}
+        readers = await JavaReaders.start(
+            self.brokers.bootstrap(),
+            self.topic,
+            groups,
+            lambda protocol, partition, count: self.javas[protocol].arrived(partition, count),
+        )
+        stack.push_async_callback(readers.close)
+
     def coordinator(self) -> Node:
-        """The broker that coordinates both groups."""
+        """The broker that coordinates all groups."""
         found = set()
         for members in self.members.values():
             health = members[0].consumer.health().group
@@ -143,12 +172,16 @@ class Scene:
         await at_work
 
     async def all_read(self, count: int) -> None:
-        """Until both groups have everything."""
+        """Until all groups have everything: ours each record, Java's at least as many."""
         async with asyncio.timeout(PATIENCE):
-            while any(readings.count < count for readings in self.groups.values()):
+            while self._read_least() < count:
                 done, _ = await asyncio.wait(self._tasks, timeout=PACE, return_when=asyncio.FIRST_COMPLETED)
                 for failed in done:
                     failed.result()
+
+    def _read_least(self) -> int:
+        counts = [readings.count for readings in self.groups.values()]
+        return min(*counts, *(gaps.count for gaps in self.javas.values()))
 
     def shared(self) -> bool:
         """Whether each partition has one owner in each group, and each member has some."""
@@ -160,7 +193,10 @@ class Scene:
         )
 
     def report(self, fault: str) -> str:
-        gaps = ", ".join(f"{name} {readings.take_gap():.1f} s" for name, readings in self.groups.items())
+        gaps = ", ".join(
+            f"{name} {readings.gaps.take():.2f} s (Java {self.javas[name].take():.2f} s)"
+            for name, readings in self.groups.items()
+        )
         return f"longest without records of a partition, {fault}: {gaps}"
 
 

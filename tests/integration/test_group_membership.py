@@ -108,7 +108,7 @@ class Group:
             owned = sorted(partition for member in members for partition in member.owned)
             return owned == expected and max(sizes) - min(sizes) <= 1
 
-        await until(shared, 60)
+        await until(shared, 120)
 
 
 @asynccontextmanager

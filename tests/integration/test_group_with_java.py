@@ -13,7 +13,7 @@ from kclient.types import TopicPartition
 from tests.integration.test_group_membership import Group, in_a_group
 from tests.unit.consumer.members import Member
 from tools.kafka.jars import JarSet
-from tools.kafka.jvm import COMMAND_FLAGS, require_java
+from tools.kafka.jvm import COMMAND_FLAGS, class_path_flags, require_java
 from tools.kafka.provider import PlainKafka
 from tools.kafka.versions import CLIENTS_VERSION
 
@@ -44,8 +44,7 @@ class Javas:
         process = await asyncio.create_subprocess_exec(
             java.program,
             *COMMAND_FLAGS,
-            "-cp",
-            jars.class_path,
+            *class_path_flags(java, jars.class_path),
             str(PROGRAM),
             group.kafka.bootstrap(),
             group.id,

@@ -68,6 +68,7 @@ class ClassicMember:
         self._quiet = False
         # Notes for the task that moves through the states.
         self._lost = False
+        self._unwanted = False
         self._refused: KafkaError | None = None
         self._reason = ""
         self._steps: dict[State, Callable[[], Awaitable[None]]] = {
@@ -94,6 +95,11 @@ class ClassicMember:
         """Have a look: the subscription, the metadata or the application may have changed."""
         self._woken.set()
 
+    def withdraw(self) -> None:
+        """Go out, and come back if there is a subscription by then."""
+        self._unwanted = True
+        self.wake()
+
     async def leave(self, deadline: Deadline, reason: str) -> None:
         """Say good-bye, so that the others need not wait for the session to end; static members come back."""
         identity = self.identity
@@ -101,10 +107,10 @@ class ClassicMember:
         if not identity.member_id or identity.group_instance_id is not None:
             return
         try:
-            await self._context.coordinator.ask(
+            await self._context.coordinator.say_good_bye(
                 LeaveGroupRequest,
                 lambda version: requests.leave_request(identity, reason, version),
-                deadline.earlier(self._loop, self._context.cluster.config.request_timeout_ms / 1000),
+                deadline,
                 lane=MAIN_LANE,  # a join that is still being answered keeps the other one busy
             )
         except KafkaError as error:
@@ -129,6 +135,7 @@ class ClassicMember:
         if self._context.positions.subscribed() is None or self._context.liveness.overdue():
             await self._woken_up()
         else:
+            self._unwanted = False
             self._reason = self._reason or "the consumer subscribed"
             self._go(Event.WANTED)
 
@@ -156,7 +163,8 @@ class ClassicMember:
             return
         context = self._context
         self._joined = context.positions.subscribed()
-        assert self._joined is not None
+        if self._joined is None:  # another thread has unsubscribed in this moment
+            return
         offers = requests.offers(
             list(self._assignors.values()),
             self._joined.topics,
@@ -304,7 +312,7 @@ class ClassicMember:
             self._context.fail(self._refused)
         elif self._lost:
             self._go(Event.LOST)
-        elif self._context.positions.subscribed() is None:
+        elif self._unwanted or self._context.positions.subscribed() is None:
             await self._withdraw("nothing is subscribed any more", lost=False)
         elif self.state is not State.JOINING and self._context.liveness.overdue():
             reason = "the application has not asked for records for max_poll_interval_ms"
@@ -318,6 +326,9 @@ class ClassicMember:
         holdings = self._context.holdings
         async with holdings.lock:
             if lost:
+                # Good-bye comes first: the listener may be run by a thread that is still busy with records.
+                holdings.stop()
+                await self.leave(self._context.revoke_deadline, reason)
                 await holdings.lose()
             else:
                 await holdings.give_up(holdings.owned, self._context.revoke_deadline)

@@ -22,9 +22,13 @@ class Liveness:
         self._limit = max_poll_interval_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._last = self._loop.time()
+        self._late = False  # and somebody has been told so
 
-    def polled(self) -> None:
+    def polled(self) -> bool:
+        """The application asks for records; says whether it had been found overdue before."""
+        late, self._late = self._late, False
         self._last = self._loop.time()
+        return late
 
     @property
     def age(self) -> float:
@@ -33,7 +37,9 @@ class Liveness:
     def overdue(self) -> bool:
         """Whether the application has been busy with something else for longer than it may."""
         if self._positions.waiting():
-            self.polled()
+            self._last = self._loop.time()
+            return False
+        self._late |= self.age > self._limit
         return self.age > self._limit
 
 

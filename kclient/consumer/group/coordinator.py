@@ -14,6 +14,7 @@ from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.routes import Coordinator, CoordinatorKind
 from kclient.errors import (
+    CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     KafkaConnectionError,
     KafkaError,
@@ -22,10 +23,14 @@ from kclient.errors import (
     error_for,
 )
 from kclient.wire.message import Request, Response
+from kclient.wire.messages.classic_groups import LeaveGroupResponse
+from kclient.wire.messages.consumer_groups import ConsumerGroupHeartbeatResponse
 
 R = TypeVar("R", bound=Response)
+Leaving = TypeVar("Leaving", LeaveGroupResponse, ConsumerGroupHeartbeatResponse)
 
 GROUP_LANE = "group"
+_ELSEWHERE = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError)
 _MOVED = (KafkaConnectionError, KafkaTimeoutError, NotCoordinatorError, CoordinatorNotAvailableError)
 
 
@@ -78,6 +83,32 @@ class GroupCoordinator:
         finally:
             asked.add_done_callback(_looked_at)
             asked.cancel()
+
+    async def say_good_bye(
+        self,
+        request: type[Request[Leaving]],
+        build: Callable[[int], Request[Leaving]],
+        deadline: Deadline,
+        *,
+        lane: str = GROUP_LANE,
+    ) -> None:
+        """Leave. A broker that says it is not the coordinator names nobody, so the new one is looked for.
+
+        Else the group would have to wait for the session of a member that left in order. Nothing is tried
+        again that was not answered: whoever closes does not wait for a cluster that is gone.
+        """
+        limit = self._cluster.config.request_timeout_ms / 1000
+        backoff = self._cluster.backoff()
+        while True:
+            answer = await self.ask(request, build, deadline.earlier(self._loop, limit), lane=lane)
+            error = error_for(answer.error_code, about=self._about)
+            if error is None:
+                return
+            self.learn(error)
+            wait = backoff.next()
+            if not isinstance(error, _ELSEWHERE) or wait >= deadline.remaining(self._loop):
+                raise error
+            await asyncio.sleep(wait)
 
     def check(self, code: int, message: str | None = None) -> None:
         """Raise what an error code in an answer stands for."""

@@ -44,11 +44,15 @@ class Holdings:
         await self._tell(REVOKED, partitions)
         self._drop(partitions)
 
+    def stop(self) -> None:
+        """Hand out nothing more: what is held will be lost in a moment."""
+        self._positions.fence(self.owned)
+
     async def lose(self) -> None:
         """Everything is gone already: there is nothing to be committed."""
         if not self.owned:
             return
-        self._positions.fence(self.owned)
+        self.stop()
         await self._tell(LOST, self.owned)
         self._drop(self.owned)
 

@@ -51,6 +51,8 @@ class GroupMember(Protocol):
 
     def wake(self) -> None: ...
 
+    def withdraw(self) -> None: ...
+
     async def leave(self, deadline: Deadline, reason: str) -> None: ...
 
 
@@ -104,13 +106,15 @@ class Membership:
     def subscription_changed(self) -> None:
         self._member.wake()
 
+    def unsubscribed(self) -> None:
+        self._member.withdraw()
+
     def listen(self, listener: object | None) -> None:
         self._holdings.listener = listener
 
     def polled(self) -> None:
-        overdue = self._liveness.overdue()
-        self._liveness.polled()
-        if overdue:
+        # Not whether it is overdue now: by the time another thread's call is heard of here, it waits already.
+        if self._liveness.polled():
             self._member.wake()
 
     def metadata(self) -> GroupMetadata:
@@ -136,14 +140,15 @@ class Membership:
         """Commit if that is automatic, give up all partitions, leave; by the deadline, without raising.
 
         A listener that is running is waited for: whoever holds the lock moves no further. Heartbeats and
-        commits go on until the end, because the last listener may want to commit.
+        commits go on until the end, because the last listener may want to commit: so an automatic one gets
+        half of the time, or with the cluster gone the listener would hear nothing.
         """
         try:
             async with asyncio.timeout_at(deadline.at):
                 async with self._holdings.lock:
                     if self._tasks:
                         self._tasks[0].cancel()
-                    await self._let_go(deadline)
+                    await self._let_go(deadline.earlier(self._loop, deadline.remaining(self._loop) / 2))
                 await self._member.leave(deadline, "the consumer was closed")
         except TimeoutError:
             log.warning("%r was closed before it could leave the group", self)

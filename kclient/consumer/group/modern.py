@@ -28,6 +28,7 @@ from kclient.errors import (
     AuthenticationError,
     FencedInstanceIdError,
     FencedMemberEpochError,
+    GroupIdNotFoundError,
     IncompatibleBrokerError,
     InvalidRegularExpressionError,
     InvalidRequestError,
@@ -50,6 +51,8 @@ log = logging.getLogger(__name__)
 # to the heartbeat after that: whoever has just told it something looks again soon, for a while.
 _SOON = 0.5
 _SOON_BEATS = 10
+# A group that nobody is in any more may be deleted: to whoever was away meanwhile it never was.
+_NO_MEMBER = (FencedMemberEpochError, GroupIdNotFoundError, UnknownMemberIdError)
 _FINAL = (
     AuthenticationError,
     FencedInstanceIdError,
@@ -85,6 +88,7 @@ class ModernMember:
         self._lost = False
         self._refused: KafkaError | None = None
         self._overdue = False
+        self._unwanted = False
         self._steps: dict[State, Callable[[], Awaitable[None]]] = {
             State.OUT: self._stay_out,
             State.JOINING: self._await_admission,
@@ -117,6 +121,11 @@ class ModernMember:
         """Have a look: the subscription, the metadata or the application may have changed."""
         self._woken.set()
 
+    def withdraw(self) -> None:
+        """Go out, and come back if there is a subscription by then."""
+        self._unwanted = True
+        self.wake()
+
     async def leave(self, deadline: Deadline, reason: str) -> None:
         """Say good-bye, after everything was given up."""
         known, self._known = self._known, False
@@ -126,12 +135,11 @@ class ModernMember:
         if not known:
             return
         log.info("%r leaves the group: %s", self, reason)
-        limit = self._context.cluster.config.request_timeout_ms / 1000
         try:
-            await self._context.coordinator.ask(
+            await self._context.coordinator.say_good_bye(
                 ConsumerGroupHeartbeatRequest,
                 lambda _: farewell(self._context.settings, self._member_id),
-                deadline.earlier(self._loop, limit),
+                deadline,
             )
         except KafkaError as error:
             log.info("%r could not leave: %s", self, error)
@@ -155,7 +163,7 @@ class ModernMember:
         if self._context.positions.subscribed() is None or self._context.liveness.overdue():
             await self._woken_up()
             return
-        self._greeted = self._overdue = self._gone = False
+        self._greeted = self._overdue = self._unwanted = self._gone = False
         self._go(Event.WANTED)
         self._due.set()
 
@@ -172,9 +180,12 @@ class ModernMember:
             return
         if self._context.positions.subscribed() != self._said.subscribed:
             self._due.set()
-        if self._target is not None:
-            await self._learn_names(self._target)
-            wanted = self._names.resolved(self._target)
+        target = self._target
+        if target is not None:
+            await self._learn_names(target)
+            if self._target is not target:  # it took a while: there is another one, or none any more
+                return
+            wanted = self._names.resolved(target)
             if wanted != self._context.holdings.owned or not self._greeted:
                 self._go(Event.ASSIGNED)
                 return
@@ -213,11 +224,13 @@ class ModernMember:
         holdings = self._context.holdings
         async with holdings.lock:
             if self._overdue:
+                # Good-bye comes first: the listener may be run by a thread that is still busy with records.
+                holdings.stop()
+                await self.leave(self._context.revoke_deadline, "the application does not ask for records")
                 await holdings.lose()
             else:
                 await holdings.give_up(holdings.owned, self._context.revoke_deadline)
-        reason = "the application does not ask for records" if self._overdue else "nothing is subscribed"
-        await self.leave(self._context.revoke_deadline, reason)
+        await self.leave(self._context.revoke_deadline, "nothing is subscribed")
         self._go(Event.LEFT)
 
     async def _interrupted(self) -> bool:
@@ -230,7 +243,7 @@ class ModernMember:
             self._context.fail(self._refused)
         elif self._lost:
             self._go(Event.LOST)
-        elif self._context.positions.subscribed() is None:
+        elif self._unwanted or self._context.positions.subscribed() is None:
             self._go(Event.UNWANTED)
         elif self._context.liveness.overdue():
             log.warning("%r: the application has not asked for records for max_poll_interval_ms", self)
@@ -290,7 +303,7 @@ class ModernMember:
             return  # it has left meanwhile
         try:
             context.coordinator.check(answer.error_code, answer.error_message)
-        except (FencedMemberEpochError, UnknownMemberIdError) as error:
+        except _NO_MEMBER as error:
             log.warning("%r lost its place in the group: %s", self, error)
             self._lost = True
             self._known = False

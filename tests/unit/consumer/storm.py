@@ -1,7 +1,8 @@
 """A rebalance storm: members come, go, die and hang while the coordinator moves, then everything calms down.
 
-Checked all the time: no partition has two owners that are both in touch with the coordinator, and nobody
-begins behind what was read. Checked once it is calm: every partition has one owner, nobody is stuck.
+Checked all the time: no partition has two owners that are both in touch with the coordinator, none is without
+one for longer than the protocol takes (see `ownership`), and nobody begins behind what was read. Checked once
+it is calm: every partition has one owner, nobody is stuck.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from kclient.errors import KafkaError
 from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.support.positions import FakePositions
 from tests.unit.consumer.members import GROUP, Crowd, Member, in_a_crowd
+from tests.unit.consumer.ownership import Ownership
 
 MEMBERS = 20
 PARTITIONS = 30
 SESSION = 10.0
+HEARTBEAT = 2.0
 BLOCKED = 30.0
+ALL = [TopicPartition("orders", number) for number in range(PARTITIONS)]
 OPTIONS: dict[str, Any] = {
     "session_timeout_ms": int(SESSION * 1000),
-    "heartbeat_interval_ms": 2_000,
+    "heartbeat_interval_ms": int(HEARTBEAT * 1000),
     "rebalance_timeout_ms": 20_000,
     "request_timeout_ms": 8_000,
     "enable_auto_commit": True,
@@ -80,6 +84,9 @@ class Storm:
         self.rounds = rounds
         self.alive: dict[str, Member] = {}
         self.blocked: set[str] = set()
+        self.silent: set[str] = set()
+        classic = self.options.get("group_protocol") != "consumer"
+        self.ownership = Ownership(ALL, self.owned_in_reach, SESSION, HEARTBEAT, joins=classic)
         self.born = 0
         self.doubles: list[str] = []
         self.done: dict[TopicPartition, int] = defaultdict(int)
@@ -88,7 +95,18 @@ class Storm:
         self.chores: set[asyncio.Task[None]] = set()
 
     async def rage(self) -> float:
-        """The storm and the calm after it; how long some partition had no owner once it was calm."""
+        """The storm and the calm after it; the longest that a partition had no owner after a fault."""
+        watching = self.loop.create_task(self.ownership.watch())
+        try:
+            await self.blow()
+            await self.calm()
+        finally:
+            watching.cancel()
+            for reader in self.readers.values():
+                reader.cancel()
+        return self.ownership.longest
+
+    async def blow(self) -> None:
         for _ in range(3):
             await self.come()
         acts = [self.come, self.come, self.leave, self.die, self.hang, self.move, self.stop_node, self.rest]
@@ -99,30 +117,30 @@ class Storm:
             await self.come()
         if self.chores:
             await asyncio.wait(self.chores)
-        try:
-            return await self.calm()
-        finally:
-            for reader in self.readers.values():
-                reader.cancel()
 
-    async def calm(self) -> float:
-        began = self.loop.time()
-        limit = began + 3 * SESSION + self.options["rebalance_timeout_ms"] / 1000
+    async def calm(self) -> None:
+        limit = self.loop.time() + self.ownership.limit
         while not self.all_is_well():
             assert self.loop.time() < limit, f"still not calm: {list(self.alive.values())}"
             await asyncio.sleep(0.25)
-        took = self.loop.time() - began
+        assert not self.ownership.too_long, f"without an owner for too long: {self.ownership.too_long[-1]}"
         assert not self.doubles, f"two owners at one time: {self.doubles}"
         assert not self.skipped, f"never read: {self.skipped}"
         await asyncio.sleep(5)
         assert self.all_is_well(), f"did not stay calm: {list(self.alive.values())}"
-        return took
 
     def all_is_well(self) -> bool:
         owned = sorted(partition for member in self.alive.values() for partition in member.owned)
-        return owned == [TopicPartition("orders", number) for number in range(PARTITIONS)] and all(
+        return owned == ALL and all(
             member.state == "stable" and not member.positions.fenced for member in self.alive.values()
         )
+
+    def owned_in_reach(self) -> set[TopicPartition] | None:
+        """What those own that can be reached, and whose application gets the records; None without any."""
+        reached = [member for host, member in self.alive.items() if host not in self.silent]
+        if not reached:
+            return None
+        return {each for member in reached for each in member.owned - member.positions.fenced}
 
     def check(self, taker: Watched, partitions: Collection[TopicPartition]) -> None:
         """Whoever else reads these must be out of touch: blocked, or not heard of for a session."""
@@ -144,8 +162,10 @@ class Storm:
         positions = Watched(self, host)
         with self.crowd.sim.network.host(host):
             member = await self.crowd.member("orders", positions=positions, **self.options)
+            # Within the host: what the application asks for is cut off with everything else.
+            self.readers[host] = self.loop.create_task(self.read(member, positions))
         self.alive[host] = member
-        self.readers[host] = self.loop.create_task(self.read(member, positions))
+        self.ownership.touched()
 
     async def read(self, member: Member, positions: Watched) -> None:
         """Read on from what was committed, in batches that take two seconds each."""
@@ -165,11 +185,14 @@ class Storm:
     async def leave(self) -> None:
         host, member = self.take()
         if member is not None:
+            # Whoever has not got the answer to its first join cannot say who leaves.
+            self.ownership.touched(lost_in_join=member.state != "stable")
             self.chore(member.close(5), host)
 
     async def die(self) -> None:
         _, member = self.take()
         if member is not None:
+            self.ownership.touched(lost_in_join=member.state != "stable")
             await member.vanish()
 
     def take(self) -> tuple[str, Member | None]:
@@ -186,22 +209,28 @@ class Storm:
         if candidates:
             host = self.random.choice(candidates)
             self.blocked.add(host)
+            self.silent.add(host)
+            self.ownership.touched(lost_in_join=self.alive[host].state != "stable")
             self.crowd.sim.network.silence(host)
             self.chore(self.unblock(host), host)
 
     async def unblock(self, host: str) -> None:
         await asyncio.sleep(BLOCKED)
         self.crowd.sim.network.heal(host)
+        self.silent.discard(host)
+        self.ownership.touched()
         # It takes the news that it is no member any more as long as a heartbeat may take.
         await asyncio.sleep(SESSION)
         self.blocked.discard(host)
 
     async def move(self) -> None:
+        self.ownership.touched()
         self.crowd.broker.move_coordinator(GROUP, self.random.choice([1, 2, 3]))
 
     async def stop_node(self) -> None:
         node = self.random.choice([1, 2, 3])
         if len(self.crowd.broker.running()) == 3:
+            self.ownership.touched()
             await self.crowd.broker.stop_node(node)
             self.chore(self.restart(node), f"node {node}")
 
@@ -216,6 +245,7 @@ class Storm:
         async def quietly() -> None:
             try:
                 await work
+                self.ownership.touched()
             except KafkaError as error:
                 raise AssertionError(f"{name}: {error}") from error
 
@@ -224,10 +254,10 @@ class Storm:
 
 
 def in_a_storm(options: dict[str, Any], seed: int, rounds: int = 10) -> float:
-    """One storm; how long it took until all was well again."""
+    """One storm; the longest that a partition had no owner after a fault."""
     settings = {
         "group.consumer.session.timeout.ms": str(int(SESSION * 1000)),
-        "group.consumer.heartbeat.interval.ms": "2000",
+        "group.consumer.heartbeat.interval.ms": str(int(HEARTBEAT * 1000)),
     }
     return in_a_crowd(
         lambda crowd: Storm(crowd, options, rounds).rage(),

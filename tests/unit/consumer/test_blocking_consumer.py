@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any
 import pytest
 
 from kclient.consumer import AsyncConsumer, Consumer
+from kclient.consumer.bells import ThreadBell
+from kclient.consumer.bridge import Errands
 from kclient.errors import ClientClosedError, IllegalStateError, KafkaTimeoutError, WakeupError
 from kclient.records import encode_batch
 from kclient.testing import RunningBroker
@@ -82,6 +85,35 @@ def test_questions_are_answered_on_the_callers_thread(running: RunningBroker) ->
         assert consumer.committed(part(0)) == OffsetAndMetadata(7)
         assert consumer.seek_to_committed() == {part(0): 7, part(1): None, part(2): None}
         assert "orders" in consumer.topics()
+
+
+def test_a_bell_that_rings_while_it_is_cleared_rings_again_later() -> None:
+    bell = ThreadBell()
+
+    class Queue:
+        """In which somebody rings just before it is looked into."""
+
+        def __init__(self) -> None:
+            self.rings: list[None] = []
+            self.looked_into = False
+
+        def put(self, ring: None) -> None:
+            self.rings.append(ring)
+
+        def get(self) -> None:
+            self.rings.pop()
+
+        def empty(self) -> bool:
+            if not self.looked_into:
+                self.looked_into = True
+                bell.ring()
+            return not self.rings
+
+    queue = Queue()
+    bell._queue = queue  # type: ignore[assignment]
+    bell.clear()
+    bell.ring()
+    assert queue.rings
 
 
 def test_a_wakeup_from_another_thread_ends_the_waiting(running: RunningBroker) -> None:
@@ -255,3 +287,45 @@ def test_a_consumer_loads_neither_numpy_nor_arrow_until_it_needs_them() -> None:
     root = Path(__file__).parents[3]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert ran.stdout.strip() == "set()"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_is_told_that_it_has_no_consumer(running: RunningBroker) -> None:
+    with consumer_of(running) as consumer:
+        consumer.assign(parts(3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+            child = os.fork()
+        if not child:
+            try:
+                consumer.poll(timeout_ms=PATIENCE_MS)
+            except ClientClosedError as error:
+                os._exit(0 if "fork" in str(error) else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert consumer.poll(timeout_ms=PATIENCE_MS)
+
+
+def test_a_second_start_is_refused_and_harms_nobody(running: RunningBroker) -> None:
+    async def story() -> None:
+        servers = running.bootstrap_servers
+        options: dict[str, Any] = {"bootstrap_servers": servers, "auto_offset_reset": "earliest"}
+        async with AsyncConsumer("orders", io_thread=True, **options) as consumer:
+            with pytest.raises(IllegalStateError, match="started already"):
+                await consumer.start()
+            assert await consumer.getmany(timeout_ms=PATIENCE_MS)
+
+    asyncio.run(story())
+
+
+def test_ctrl_c_in_a_listener_ends_the_call_and_does_not_hold_up_the_group() -> None:
+    errands = Errands(lambda: None)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    done = errands.carry(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        errands.run()
+    assert done.done()

@@ -246,6 +246,46 @@ def test_close_leaves_also_in_the_middle_of_a_join() -> None:
     in_a_crowd(story)
 
 
+@pytest.mark.parametrize("options", [COOPERATIVE, {"group_protocol": "consumer"}], ids=["classic", "modern"])
+def test_good_bye_reaches_a_coordinator_that_has_moved(options: dict[str, Any]) -> None:
+    """Else the others would wait until the session of a member that left in order is over."""
+
+    async def story(crowd: Crowd) -> None:
+        first = await crowd.member("orders", **options)
+        second = await crowd.member("orders", **options)
+        await crowd.settled(first, second)
+        before = crowd.broker.coordinator_of(GROUP)
+        crowd.broker.move_coordinator(GROUP, before % 3 + 1)
+        await second.close(5)
+        await crowd.settled(first, within=10)
+
+    settings = {"group.consumer.session.timeout.ms": "45000", "group.consumer.heartbeat.interval.ms": "3000"}
+    in_a_crowd(story, nodes=3, settings=settings)
+
+
+def test_joins_under_way_go_to_the_new_coordinator_at_once() -> None:
+    async def story(crowd: Crowd) -> None:
+        first = await crowd.member("orders", **EAGER)
+        await crowd.settled(first)
+        blocking = asyncio.Event()
+
+        class Slow:
+            async def on_partitions_revoked(self, _: object) -> None:
+                await blocking.wait()
+
+        first.membership.listen(Slow())
+        second = await crowd.member("orders", **EAGER)
+        await until(lambda: second.state == "joining")
+        await asyncio.sleep(5)
+        after = crowd.broker.coordinator_of(GROUP) % 3 + 1
+        crowd.broker.move_coordinator(GROUP, after)
+        await until(lambda: second.membership.health().coordinator == after, 5)
+        blocking.set()
+        await crowd.settled(first, second, within=10)
+
+    in_a_crowd(story, nodes=3)
+
+
 def test_heartbeats_do_not_wait_behind_a_sync() -> None:
     """They would miss their deadline there, and take the connection and the sync with them."""
 

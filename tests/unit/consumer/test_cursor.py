@@ -53,7 +53,7 @@ def test_what_cannot_happen_is_a_defect(state: State, event: Event) -> None:
 
 def test_a_place_is_left_by_a_new_cursor_never_by_changing_one() -> None:
     subscription = Subscription(exclude_internal_topics=True, on_change=lambda: None, on_wake=lambda: None)
-    subscription.assign_by_hand([HERE])
+    subscription.assign([HERE])
     old = subscription.cursor(HERE)
     old.paused, old.high_watermark = True, 99
     subscription.seek(HERE, 5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import struct
 import zlib
@@ -15,6 +17,7 @@ from kclient.consumer.cursor import Cursor
 from kclient.consumer.decode import Decoder, visible
 from kclient.errors import CorruptBatchError, PoisonRecordError
 from kclient.records import Codec, ControlType, RecordBatch, Stamp, encode_batch, marker, read_batches
+from kclient.records.arrow import SCHEMA
 from kclient.types import Record
 from kclient.wire.messages.fetch import FetchResponse
 from tests.unit.consumer.reading import Topic, World, live, offsets, part, take
@@ -174,7 +177,7 @@ def test_messages_of_old_formats_are_read() -> None:
     assert [(record.offset, record.value) for record in found] == [(n, b"old %d" % n) for n in (7, 8, 9)]
     again = judge(fetching(8), answer(data), Frame(0), RELAXED).chunk
     assert again is not None
-    assert [row["offset"] for table in again.take_arrow(None) for row in table.to_pylist()] == [8, 9]
+    assert [row["offset"] for table in again.take_arrow(None, SCHEMA) for row in table.to_pylist()] == [8, 9]
 
 
 # Deserializers
@@ -259,6 +262,63 @@ def test_a_callable_that_fails_keeps_the_place() -> None:
                 with pytest.raises(KeyError):
                     await consumer.getone()
             assert await consumer.position(part()) == 0
+
+    live(story)
+
+
+def test_a_callable_that_fails_takes_nothing_away_from_the_records_around() -> None:
+    failed: list[int] = []
+
+    def hesitate(error: PoisonRecordError) -> None:
+        if not failed:
+            failed.append(error.offset)
+            raise KeyError(error.offset)
+
+    async def story(world: World) -> None:
+        world.fill_all(2, batches=3, records=10)
+        state = world.broker.topics.partition(Topic, 1)
+        state.log.append(encode_batch([(None, b"x", 0, ())]), leader_epoch=0)
+        async with world.reader(2, value_deserializer=int, on_poison=hesitate) as consumer:
+            await asyncio.sleep(5)  # everything is there, a chunk of each partition
+            seen: list[tuple[int, int]] = []
+            for _ in range(10):
+                with contextlib.suppress(KeyError):
+                    found = await consumer.getmany(timeout_ms=100)
+                    seen += [(each.partition, each.offset) for records in found.values() for each in records]
+            assert failed == [30]
+            assert sorted(seen) == [(number, offset) for number in range(2) for offset in range(30)]
+
+    live(story)
+
+
+@pytest.mark.parametrize("call", ["getmany", "getone"])
+def test_an_interrupt_in_the_middle_of_decoding_loses_nothing(call: str) -> None:
+    class Interrupt(BaseException):
+        """As Ctrl-C."""
+
+    pressed: list[bytes] = []
+
+    def deserialize(value: bytes) -> int:
+        if int(value) == 15 and not pressed:
+            pressed.append(value)
+            raise Interrupt
+        return int(value)
+
+    async def story(world: World) -> None:
+        world.fill(part(), batches=3, records=10)
+        async with world.reader(value_deserializer=deserialize) as consumer:
+            await asyncio.sleep(5)
+            seen: list[int] = []
+            while len(seen) < 30:
+                try:
+                    if call == "getone":
+                        seen.append((await consumer.getone()).offset)
+                    else:
+                        seen += offsets((await take(consumer, 1))[part()])
+                except Interrupt:
+                    assert await consumer.position(part()) == len(seen)
+            assert seen == list(range(30))
+            assert pressed
 
     live(story)
 

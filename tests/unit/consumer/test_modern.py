@@ -29,6 +29,7 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 from kclient.wire.api import ApiKey
 from kclient.wire.message import Request
 from kclient.wire.messages.consumer_groups import ConsumerGroupHeartbeatRequest
+from kclient.wire.messages.metadata import MetadataRequest
 from tests.support.positions import FakePositions
 from tests.unit.consumer.members import GROUP, Crowd, Member, in_a_crowd
 
@@ -317,6 +318,26 @@ def test_a_topic_that_nobody_can_name_yet_is_not_stranded() -> None:
         assert member.owned == frozenset()
         fault.remove()
         await crowd.settled(member, within=20)
+
+    in_a_crowd(story)
+
+
+def test_a_member_fenced_while_it_asks_for_the_names_of_topics_joins_again() -> None:
+    async def story(crowd: Crowd) -> None:
+        positions = FakePositions(server_pattern="ord.*")
+        member = await crowd.member(positions=positions, **MODERN)
+
+        async def hook(_: RequestContext, request: Request[Any]) -> None:
+            if isinstance(request, MetadataRequest) and request.topics and request.topics[0].name is None:
+                crowd.broker.faults.hook = None
+                crowd.broker.faults.answer_with(BEAT, FencedMemberEpochError)
+                await asyncio.sleep(20)
+
+        crowd.broker.faults.hook = hook
+        positions.topics = frozenset()
+        member.membership.subscription_changed()
+        await crowd.settled(member, within=60)
+        assert crowd.broker.faults.hook is None
 
     in_a_crowd(story)
 

@@ -55,6 +55,8 @@ def test_a_frame_without_rows_has_the_same_columns() -> None:
             frame = await consumer.getpandas(timeout_ms=1000)
             assert (list(frame.columns), len(frame)) == (SCHEMA.names, 0)
             assert types(frame) == TYPES
+            frame = await consumer.getpandas(columns=["value", "offset"])
+            assert list(frame.columns) == ["value", "offset"]
 
     live(story)
 

@@ -18,8 +18,9 @@ from kclient.errors import (
     WakeupError,
 )
 from kclient.records.batch import ModernBatch
+from kclient.types import TopicPartition
 from kclient.wire.api import ApiKey
-from tests.unit.consumer.reading import World, live, offsets, part, parts, take
+from tests.unit.consumer.reading import Topic, World, live, offsets, part, parts, take
 
 
 def test_a_call_gives_no_more_than_it_was_asked_for_and_a_batch_is_decoded_once(
@@ -91,6 +92,29 @@ def test_arrow_batches_carry_what_records_do() -> None:
             rows = table.to_pylist()
             assert ours == {(r["topic"], r["partition"], r["offset"], r["key"], r["value"]) for r in rows}
             assert (await consumer.getarrow(timeout_ms=10)).num_rows == 0
+
+    live(story)
+
+
+def test_arrow_has_only_the_columns_that_are_asked_for_and_they_may_change_within_a_batch() -> None:
+    async def story(world: World) -> None:
+        world.fill(part(), batches=3)
+        async with world.reader() as consumer:
+            whole = await consumer.getarrow(timeout_ms=1000)
+            assert whole.num_rows == 300
+            await consumer.seek_to_beginning()
+            at = 0
+            for columns, most in ((["value"], 130), (["timestamp", "key"], 30), (None, 75), (["value"], 999)):
+                table = await consumer.getarrow(timeout_ms=1000, max_records=most, columns=columns)
+                part_of_all = whole.slice(at, most)
+                assert table == (part_of_all if columns is None else part_of_all.select(columns))
+                assert await consumer.position(part()) == at + table.num_rows
+                at += table.num_rows
+            assert at == 300
+            nothing = await consumer.getarrow(columns=["value", "key"])
+            assert (nothing.num_rows, nothing.schema.names) == (0, ["value", "key"])
+            with pytest.raises(ConfigurationError, match="no column 'valeu'"):
+                await consumer.getarrow(columns=["valeu"])
 
     live(story)
 
@@ -198,6 +222,47 @@ def test_a_wakeup_ends_the_waiting_call_or_the_next_one_and_loses_nothing() -> N
     live(story)
 
 
+def test_a_wakeup_ends_a_loop_before_the_next_record_though_there_are_some_in_hand() -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        async with world.reader() as consumer:
+            for expected in range(10):
+                assert (await anext(consumer)).offset == expected
+            for call in (consumer.__anext__, consumer.getone):
+                consumer.wakeup()
+                with pytest.raises(WakeupError):
+                    await call()
+                assert await consumer.position(part()) == 10
+            assert (await consumer.getone()).offset == 10
+
+    live(story)
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_records_taken_away_between_finding_and_giving_them_end_no_loop(one_by_one: bool) -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        async with world.consumer(Topic) as consumer:
+            poller, subscription = consumer._engine.poller, consumer._engine.subscription
+            deal = poller.deal
+            dealt: list[bool] = []
+
+            def interrupted(wanted: frozenset[TopicPartition] | None) -> bool:
+                found = deal(wanted)
+                if found and not dealt:
+                    dealt.append(found)
+                    subscription.fence([part()])  # as the client's thread may do just now
+                    subscription.release([part()])
+                return found
+
+            poller.deal = interrupted  # type: ignore[method-assign]
+            record = await (consumer.getone() if one_by_one else anext(consumer))
+            assert record.offset == 0
+            assert dealt
+
+    live(story)
+
+
 def test_a_loop_ends_when_the_consumer_is_closed_and_other_calls_say_so() -> None:
     async def story(world: World) -> None:
         world.fill(part())
@@ -254,7 +319,7 @@ def test_pausing_in_the_middle_of_a_loop_keeps_the_rest_for_later() -> None:
 def test_a_partition_that_is_taken_away_in_the_middle_of_a_loop_gives_nothing_more() -> None:
     async def story(world: World) -> None:
         world.fill_all(2)
-        async with world.reader(2, consumer_timeout_ms=1000) as consumer:
+        async with world.consumer(Topic, consumer_timeout_ms=1000) as consumer:
             seen = []
             async for record in consumer:
                 seen.append((record.partition, record.offset))
@@ -270,7 +335,7 @@ def test_a_partition_that_is_taken_away_in_the_middle_of_a_loop_gives_nothing_mo
 def test_fenced_partitions_give_nothing_until_they_are_released() -> None:
     async def story(world: World) -> None:
         world.fill_all(2)
-        async with world.reader(2) as consumer:
+        async with world.consumer(Topic) as consumer:
             first = await consumer.getone()
             positions = consumer._engine.subscription
             positions.fence(parts(2))

@@ -81,6 +81,21 @@ def test_an_offset_that_is_gone_is_left_by_the_policy(policy: str, goes_on: int)
     live(story)
 
 
+def test_without_a_policy_and_a_commit_a_position_is_not_waited_for() -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        async with world.reader(auto_offset_reset="none") as consumer:
+            before = world.sim.loop.time()
+            for _ in range(2):
+                with pytest.raises(NoOffsetError):
+                    await consumer.position(part())
+            assert world.sim.loop.time() - before < 1
+            consumer.seek(part(), 7)
+            assert await consumer.position(part()) == 7
+
+    live(story)
+
+
 def test_an_offset_that_is_gone_is_the_applications_affair_without_a_policy() -> None:
     async def story(world: World) -> None:
         world.fill(part())
