@@ -1,0 +1,1 @@
+"""Pipelines in PySpark that read and write Kafka with `format("kclient")`; each module runs by itself."""

@@ -1,0 +1,90 @@
+"""Batch reads: `spark.read.format("kclient")`. Planned on the driver, read in tasks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kclient.errors import ConfigurationError, KafkaError
+from kclient.spark import options as options_
+from kclient.spark.directory import Directory, subscription
+from kclient.spark.loss import Policy
+from kclient.spark.offsets import LATEST, Offsets, ending, starting
+from kclient.spark.planning import Range, Task, plan, ranges_between
+from kclient.spark.reading import plainly, read_task
+from kclient.spark.schema import wanted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+class BatchReader(DataSourceReader):
+    """One read of a range of every partition."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = options_.parse(options, options_.Use.BATCH_READ)
+        self._columns = wanted(schema, self._options)
+        self._starting = starting(self._options, streaming=False)
+        self._ending = ending(self._options)
+        subscription(self._options)
+
+    def partitions(self) -> list[InputPartition]:
+        options = self._options
+        try:
+            ranges = self._ranges(Directory(options))
+        except KafkaError as error:
+            raise plainly(error) from None
+        tasks = plan(
+            ranges,
+            min_partitions=options["minPartitions"],
+            max_records=options["maxRecordsPerPartition"],
+            per_task=options["kclient.recordsPerTask"],
+            most_tasks=options["kclient.maxTasks"],
+        )
+        return [*tasks] or [Task([])]
+
+    def _ranges(self, directory: Directory) -> list[Range]:
+        """What there is to read."""
+        ids = directory.partitions()
+        start = directory.resolve(self._starting, ids)
+        end = self._within(directory.resolve(self._ending, ids), directory)
+        for key, first in start.items():
+            if first > end[key]:
+                raise ConfigurationError(
+                    f"topic {key.topic}, partition {key.partition}: {self._starting.option} comes to offset "
+                    f"{first}, which lies behind {end[key]}, to which {self._ending.option} comes"
+                )
+        return ranges_between(start, end, {key.topic: topic_id for key, topic_id in ids.items()})
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Task)
+        return read_task(partition, self._columns, self._options)
+
+    def _within(self, end: Offsets, directory: Directory) -> Offsets:
+        """Ends that a user named, which may lie behind the end of the log."""
+        named = [key for key in end if self._ending.place(key) != (LATEST, False)]
+        policy = Policy(self._options["failOnDataLoss"])
+        for key, latest in directory.latest(named).items():
+            if end[key] > latest:
+                policy.meet(
+                    key, latest, f"the log ends at offset {latest}, {self._ending.option} says {end[key]}"
+                )
+                end[key] = latest
+        return end
+
+
+def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """A reader for a schema, which may name only some of the columns.
+
+    Spark refuses a reader that takes filters while `spark.sql.python.filterPushdown.enabled` is off, and does
+    not tell whether it is; only the process that it plans with filters in has this module loaded.
+    """
+    if "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules:
+        from kclient.spark.pushdown import FilteringReader  # noqa: PLC0415 - imports what 4.1 added
+
+        return FilteringReader(options, schema)
+    return BatchReader(options, schema)

@@ -1,0 +1,205 @@
+"""What there is to read, asked on the driver: partitions of a subscription, their bounds, a group's offsets.
+
+Blocking, through the session of the process. Every call is repeated as `fetchOffset.numRetries` says where
+trying again may help; each has the client's own deadline as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kclient.admin.group_offsets import AlterGroupOffsets, ListGroupOffsets
+from kclient.cluster.metadata import Topic
+from kclient.cluster.operations import run, run_one
+from kclient.consumer.offsets import ListOffsets
+from kclient.errors import ConfigurationError, KafkaError, UnknownTopicOrPartitionError, error_for
+from kclient.spark.offsets import EARLIEST, LATEST, Offsets, Spec, assigned
+from kclient.spark.options import Options
+from kclient.spark.session import Session, session_for
+from kclient.types import OffsetAndMetadata, TopicPartition
+from kclient.wire.messages.metadata import MetadataRequest
+from kclient.wire.schema import NO_UUID
+
+T = TypeVar("T")
+
+_CHOICES = ("assign", "subscribe", "subscribePattern")
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What a user wants to read: exactly one of the three ways."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+
+    def names(self) -> list[str] | None:
+        """The topics to ask about; None is all."""
+        if self.pattern is not None:
+            return None
+        return sorted({*self.topics, *(partition.topic for partition in self.partitions)})
+
+
+def subscription(options: Options) -> Subscription:
+    given = [name for name in _CHOICES if options[name] is not None]
+    if len(given) != 1:
+        what = f"{' and '.join(given)} are given" if given else "none is given"
+        raise ConfigurationError(f"exactly one of {', '.join(_CHOICES)} says what to read: {what}")
+    if options["assign"] is not None:
+        return Subscription(partitions=tuple(assigned(options["assign"])))
+    if options["subscribe"] is not None:
+        topics = [name.strip() for name in options["subscribe"].split(",") if name.strip()]
+        if not topics:
+            raise ConfigurationError(f"subscribe={options['subscribe']!r} names no topic")
+        return Subscription(topics=tuple(topics))
+    try:
+        return Subscription(pattern=re.compile(options["subscribePattern"].strip()))
+    except re.error as error:
+        raise ConfigurationError(
+            f"subscribePattern={options['subscribePattern']!r} is no regular expression: {error}"
+        ) from error
+
+
+class Directory:
+    """Answers questions about what a subscription covers."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._subscription = subscription(options)
+        self._pairs: tuple[float, dict[TopicPartition, str]] | None = None
+
+    @property
+    def session(self) -> Session:
+        return session_for(self._options.kafka)
+
+    @property
+    def _committed_only(self) -> bool:
+        return self.session.config.isolation_level == "read_committed"
+
+    def partitions(self) -> dict[TopicPartition, str]:
+        """Every partition to read, with its topic's id; empty where the brokers have no ids."""
+        lifetime = self._options["partition.metadata.cache.ttl.ms"] / 1000
+        now = time.monotonic()
+        if self._pairs is not None and now - self._pairs[0] < lifetime:
+            return self._pairs[1]
+        found = self._retrying(self._partitions)
+        self._pairs = (now, found)
+        return found
+
+    def offsets(self, questions: Mapping[TopicPartition, int]) -> Offsets:
+        """The offsets of times, of the start (-2) and of the end (-1); -1 where no record is as late."""
+        if not questions:
+            return {}
+        return self._retrying(lambda: self._offsets(questions))
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self.offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self.offsets(dict.fromkeys(partitions, LATEST))
+
+    def resolve(self, spec: Spec, partitions: Collection[TopicPartition]) -> Offsets:
+        """The offsets that a user's wish comes to now."""
+        spec.check(partitions)
+        found = self.offsets(spec.questions(partitions))
+        nothing_found = [partition for partition, offset in found.items() if offset < 0]
+        ends = self.latest(nothing_found) if spec.missing_is_latest else {}
+        return spec.settle(partitions, found, ends)
+
+    def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
+        """What a group has committed, without those where it has nothing."""
+
+        async def ask() -> Offsets:
+            cluster = self.session.cluster
+            operation = ListGroupOffsets(list(partitions), require_stable=False)
+            answers = await run_one(cluster, operation, group_id, cluster.deadline())
+            return {key: _known(answer).offset for key, answer in answers.items() if answer is not None}
+
+        return self._retrying(ask)
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], note: str) -> None:
+        """Commit in the name of a group that has no members."""
+
+        async def ask() -> None:
+            cluster = self.session.cluster
+            wanted = {key: OffsetAndMetadata(offset, note) for key, offset in offsets.items()}
+            outcomes = await run(cluster, AlterGroupOffsets(group_id, wanted), wanted, cluster.deadline())
+            for outcome in outcomes.values():
+                if isinstance(outcome, KafkaError):
+                    raise outcome
+
+        if offsets:
+            self._retrying(ask)
+
+    async def _partitions(self) -> dict[TopicPartition, str]:
+        topics = await self._topics(self._subscription.names())
+        wanted = self._subscription
+        if wanted.pattern is not None:
+            pattern = wanted.pattern
+            topics = {
+                name: topic for name, topic in topics.items() if pattern.search(name) and not topic.internal
+            }
+        found = {
+            TopicPartition(name, number): "" if topic.topic_id == NO_UUID else str(topic.topic_id)
+            for name, topic in topics.items()
+            for number in topic.partitions
+        }
+        if not wanted.partitions:
+            return found
+        for partition in wanted.partitions:
+            if partition not in found:
+                raise UnknownTopicOrPartitionError(
+                    about=f"topic {partition.topic}, partition {partition.partition}, named by assign"
+                )
+        return {partition: found[partition] for partition in wanted.partitions}
+
+    async def _topics(self, names: list[str] | None) -> dict[str, Topic]:
+        """Topics as they are now. Asked directly, because a micro-batch must not wait for a back-off."""
+        cluster = self.session.cluster
+        asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        response = await cluster.call(
+            None,
+            lambda version: MetadataRequest(topics=asked, allow_auto_topic_creation=version < 4),
+            MetadataRequest,
+            cluster.deadline(),
+        )
+        metadata = cluster.metadata
+        metadata.update(metadata.snapshot.merge(response, names))
+        snapshot = metadata.snapshot
+        for name in names or ():
+            error = error_for(snapshot.errors.get(name, 0), about=f"topic {name}")
+            if error is not None:
+                raise error
+        return {name: topic for name, topic in snapshot.topics.items() if names is None or name in names}
+
+    async def _offsets(self, questions: Mapping[TopicPartition, int]) -> Offsets:
+        cluster = self.session.cluster
+        operation = ListOffsets(questions, self._committed_only, {})
+        outcomes = await run(cluster, operation, questions, cluster.deadline())
+        return {key: _known(outcome).offset for key, outcome in outcomes.items()}
+
+    def _retrying(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        retries, wait = self._options["fetchOffset.numRetries"], self._options["fetchOffset.retryIntervalMs"]
+
+        async def attempts() -> T:
+            for _ in range(retries):
+                try:
+                    return await ask()
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                await asyncio.sleep(wait / 1000)
+            return await ask()
+
+        return self.session.run(attempts())
+
+
+def _known(outcome: T | KafkaError) -> T:
+    if isinstance(outcome, KafkaError):
+        raise outcome
+    return outcome

@@ -1,0 +1,125 @@
+"""`kafka.*` properties as kclient's own configuration: what Java's clients write otherwise is translated.
+
+Used on both sides, on the driver and in workers; the result is hashable by its properties, see `worker`.
+kclient's configs know Kafka's dotted names already. What is left: JAAS lines, stores of certificates, the
+name check of TLS, and properties that only mean something inside a Java process.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from kclient.config import ClientConfig
+from kclient.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+C = TypeVar("C", bound=ClientConfig)
+
+# Java's own business: leaving them out changes nothing that a query could notice.
+_WITHOUT_MEANING = frozenset(
+    {
+        "allow.auto.create.topics",
+        "auto.include.jmx.reporter",
+        "client.dns.lookup",
+        "enable.metrics.push",
+        "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "sasl.client.callback.handler.class",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.callback.handler.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "security.providers",
+        "socket.connection.setup.timeout.max.ms",
+        "ssl.enabled.protocols",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    }
+)
+_JAAS = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\s*(.*?);?\s*", re.DOTALL)
+_PAIR = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
+
+
+def config(kind: type[C], kafka: Mapping[str, str], **fixed: Any) -> C:
+    """A configuration of a kind from properties; `fixed` are our names and win over what was given."""
+    translated: dict[str, Any] = {}
+    for name, value in kafka.items():
+        if name in _WITHOUT_MEANING:
+            log.warning("kafka.%s has no meaning for kclient and is left out", name)
+        elif name == "sasl.jaas.config":
+            translated |= _from_jaas(value)
+        elif name == "ssl.endpoint.identification.algorithm":
+            translated["ssl_check_hostname"] = bool(value.strip())
+        elif name in ("ssl.truststore.type", "ssl.keystore.type"):
+            _check_store(name, value)
+        elif name in ("ssl.truststore.password", "ssl.keystore.password"):
+            raise ConfigurationError(f"kafka.{name} is for Java's key stores: give PEM files, without it")
+        else:
+            translated[name] = value
+    names = {name.replace("_", "."): name for name in fixed}
+    for name in list(translated):
+        if name.replace("_", ".") in names:
+            del translated[name]
+    try:
+        return kind.from_options(translated | fixed)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"in the kafka.* options: {error}") from error
+
+
+def _check_store(name: str, value: str) -> None:
+    if value.strip().upper() != "PEM":
+        raise ConfigurationError(
+            f"kafka.{name}={value!r} is not supported: convert the store to PEM "
+            "(keytool -exportcert -rfc, openssl pkcs12) and give PEM"
+        )
+
+
+def _from_jaas(line: str) -> dict[str, Any]:
+    """User and password, or an OAuth client, from a line of Java's login configuration; never shown."""
+    found = _JAAS.fullmatch(line)
+    if found is None:
+        raise ConfigurationError("kafka.sasl.jaas.config is not of the form: Module required name=value …;")
+    module = found[1].rpartition(".")[2]
+    values = {
+        name.lower(): re.sub(r"\\(.)", r"\1", double or single or bare)
+        for name, double, single, bare in _PAIR.findall(found[2])
+    }
+    if module in ("PlainLoginModule", "ScramLoginModule"):
+        if "username" not in values or "password" not in values:
+            raise ConfigurationError(f"kafka.sasl.jaas.config: {module} needs username and password")
+        user: dict[str, Any] = {
+            "sasl_plain_username": values["username"],
+            "sasl_plain_password": values["password"],
+        }
+        return user | ({"sasl_delegation_token": True} if values.get("tokenauth") == "true" else {})
+    if module == "OAuthBearerLoginModule":
+        names = {"clientid": "client_id", "clientsecret": "client_secret", "scope": "scope"}
+        return {f"sasl_oauthbearer_{ours}": values[name] for name, ours in names.items() if name in values}
+    if module == "Krb5LoginModule":
+        service = values.get("servicename")
+        return {"sasl_kerberos_service_name": service} if service else {}
+    raise ConfigurationError(
+        f"kafka.sasl.jaas.config names {module}: known are PlainLoginModule, ScramLoginModule, "
+        "OAuthBearerLoginModule and Krb5LoginModule"
+    )

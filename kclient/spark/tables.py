@@ -1,0 +1,141 @@
+"""Record batches of one partition as Arrow batches with Spark's columns, of a size that Spark likes.
+
+Hot, per batch; no object per record. kclient's own Arrow columns are what it starts from: names, times in
+milliseconds and required fields are theirs, microseconds and nullable fields Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kclient.consumer.decode import arrow_from_all
+from kclient.errors import PositionError
+from kclient.records.arrow import schema_of
+from kclient.records.batch import RecordBatch
+from kclient.records.compression import Codec
+from kclient.spark.malformed import MalformedRecordError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+    from kclient.spark.fetch import Piece
+    from kclient.spark.options import Options
+
+Convert = Callable[[Any], Any]
+
+_TIME = pa.timestamp("us", "UTC")
+_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_HEADERS = pa.list_(pa.field("element", _HEADER))
+_OURS = {"timestampType": "timestamp_type"}
+# What compressed records may become, until a batch has shown it.
+_EXPANSION = 6.0
+# Spark takes batches of this size as fast as larger ones.
+_ENOUGH = 1 << 20
+
+
+def _headers(lists: Any) -> Any:
+    """Records without headers have none, which to Spark's own source is null and not an empty list."""
+    if not len(lists.values):
+        return pa.nulls(len(lists), _HEADERS)
+    items = pa.StructArray.from_arrays(lists.values.flatten(), fields=list(_HEADER))
+    empty = pa.array(lists.value_lengths().to_numpy() == 0)
+    # The offsets of a slice, which a batch cut at the start of a range is, cannot be masked: a copy can.
+    offsets = pa.array(lists.offsets.to_numpy()) if lists.offset else lists.offsets
+    return pa.ListArray.from_arrays(offsets, items, type=_HEADERS, mask=empty)
+
+
+_CONVERSIONS: dict[str, Convert] = {"timestamp": lambda times: times.cast(_TIME), "headers": _headers}
+
+
+class Layout:
+    """The columns of a task's output, and how they are made."""
+
+    def __init__(self, columns: Mapping[str, StructField], options: Options) -> None:
+        self._names = list(columns)
+        self._required = {name for name, field in columns.items() if not field.nullable}
+        self._most = options["kclient.batchBytes"]
+        self._wanted = schema_of([_OURS.get(name, name) for name in self._names], "offset")
+        self._convert = dict(_CONVERSIONS)
+        for name in self._names:
+            chosen = options[f"{name}Format"] if name in ("key", "value") else None
+            if chosen is not None:
+                formats = import_module("kclient.spark.formats")
+                self._convert[name] = formats.decoder(chosen, columns[name].dataType, options["formatMode"])
+        self._expansion = _EXPANSION
+
+    def tables(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """The wanted records of a piece."""
+        for batches in self._groups(piece.batches):
+            yield from self._sized(self._table(batches, piece))
+
+    def _groups(self, batches: Sequence[RecordBatch]) -> Iterator[list[RecordBatch]]:
+        """Batches that together make about one Arrow batch; what compressed ones become is estimated.
+
+        Those that were decompressed lie in memory of their own: together they cost another copy, which is
+        worth it only until they are large enough for Spark.
+        """
+        group: list[RecordBatch] = []
+        size = 0.0
+        for batch in batches:
+            compressed = batch.codec is not Codec.NONE
+            grown = batch.size * (self._expansion if compressed else 1.0)
+            if group and size + grown > (min(self._most, _ENOUGH) if compressed else self._most):
+                yield group
+                group, size = [], 0.0
+            group.append(batch)
+            size += grown
+        if group:
+            yield group
+
+    def _table(self, batches: Sequence[RecordBatch], piece: Piece) -> pa.RecordBatch:
+        wanted = piece.range
+        ours = arrow_from_all(batches, wanted.topic_partition, piece.start, self._wanted)
+        if batches[0].codec is not Codec.NONE:
+            self._expansion = max(1.0, ours.nbytes / sum(batch.size for batch in batches))
+        if batches[-1].last_offset >= wanted.end:
+            ours = ours.slice(0, int(ours.column("offset").to_numpy().searchsorted(wanted.end)))
+        arrays = [self._column(name, ours, piece) for name in self._names]
+        if self._required:
+            return self._without_nulls(arrays, ours, piece)
+        return pa.RecordBatch.from_arrays(arrays, names=self._names)
+
+    def _column(self, name: str, ours: pa.RecordBatch, piece: Piece) -> Any:
+        column = ours.column(_OURS.get(name, name))
+        convert = self._convert.get(name)
+        if convert is None:
+            return column
+        try:
+            return convert(column)
+        except MalformedRecordError as error:
+            what = f"malformed: {error.reason}; formatMode=permissive reads such records as null"
+            raise _at(f"the {name} of a record is {what}", ours, error.row, piece) from None
+
+    def _without_nulls(self, arrays: list[Any], ours: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
+        """As `not null` in a user's schema says: Spark wants the fields so, and believes it."""
+        fields = []
+        for name, array in zip(self._names, arrays, strict=True):
+            required = name in self._required
+            if required and array.null_count:
+                row = array.is_null().to_pylist().index(True)
+                what = "null, where the schema says not null: leave that out of the schema"
+                raise _at(f"the {name} of a record is {what}", ours, row, piece)
+            fields.append(pa.field(name, array.type, nullable=not required))
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+    def _sized(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Slices of what came out larger than expected; nothing of nothing."""
+        if not table.num_rows:
+            return
+        parts = -(-table.nbytes // (2 * self._most))
+        rows = -(-table.num_rows // parts)
+        for start in range(0, table.num_rows, rows):
+            yield table.slice(start, rows) if parts > 1 else table
+
+
+def _at(what: str, ours: pa.RecordBatch, row: int, piece: Piece) -> PositionError:
+    """An error about one record, with where it is."""
+    return PositionError(what, *piece.range.topic_partition, ours.column("offset")[row].as_py())
