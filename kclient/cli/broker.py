@@ -6,11 +6,21 @@ import argparse
 import asyncio
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kclient.broker import Broker
-from kclient.errors import ConfigurationError
+from kclient.cli.connection import name_and_value
+from kclient.cli.errors import CommandError
+from kclient.cli.options import add_debug
+from kclient.cli.verbs import epilog
+
+if TYPE_CHECKING:
+    from kclient.broker import Broker
 
 NOTICE = "This broker is for development and tests, not for production."
+_EXAMPLES = """\
+kclient broker                             # on localhost:9092, records in memory; Ctrl-C ends
+kclient broker --port 0 --data ./data      # any free port, records on disk
+kclient broker --nodes 3 --config num.partitions=6"""
 FSYNC = {
     "always": {"log.flush.interval.messages": "1"},
     "interval": {"log.flush.interval.ms": "1000"},
@@ -19,6 +29,8 @@ FSYNC = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = epilog(_EXAMPLES)
+    add_debug(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=9092, help="port of the first node (default: 9092)")
     parser.add_argument("--nodes", type=int, default=1, help="nodes, on consecutive ports (default: 1)")
@@ -43,22 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from kclient.broker import Broker
+
     broker = Broker(
         nodes=options.nodes,
         host=options.host,
         port=options.port,
         data=options.data,
-        config=FSYNC[options.fsync] | dict(_setting(text) for text in options.config),
+        config=FSYNC[options.fsync] | dict(name_and_value(text, "--config") for text in options.config),
     )
     asyncio.run(_serve(broker))
     return 0
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigurationError(f"--config {text!r} must be NAME=VALUE")
-    return name.strip(), value.strip()
 
 
 async def _serve(broker: Broker) -> None:
@@ -69,7 +76,7 @@ async def _serve(broker: Broker) -> None:
     try:
         await broker.start()
     except OSError as error:
-        raise ConfigurationError(
+        raise CommandError(
             f"cannot listen: {error.strerror or error}. Choose another --port (0 picks a free one)"
         ) from error
     try:

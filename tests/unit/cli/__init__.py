@@ -1,0 +1,1 @@
+"""The command `kclient`, mostly in this process and on the embedded broker."""
