@@ -1,4 +1,4 @@
-"""`make bench`: every benchmark in one run, ratios to the peers, and where kclient is behind."""
+"""`make bench-all`: every benchmark in one run, ratios to the peers, and where kclient is behind."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from benchmarks import (
     broker,
     codec,
     consume,
+    consume_memory,
+    consume_start,
     imports,
     produce,
     produce_latency,
     produce_memory,
     requests,
+    takeover,
 )
 
 PEERS = ("kclient-kafka", "aiokafka", "kafka-python", "confluent-kafka", "numpy", "pyarrow")
@@ -42,6 +45,15 @@ def main() -> None:
     consume_rows = consume.run()
     print("\nReading six partitions of one broker, records per second, medians of alternating rounds")
     print(consume.table(consume_rows))
+    takeover_rows = takeover.run()
+    print("\nFrom a killed member to full assignment of the others, seconds, medians of rounds")
+    print(takeover.table(takeover_rows))
+    start_result = consume_start.run()
+    print("\nFrom a consumer's construction to its first record, each in a new process")
+    print(consume_start.table(start_result))
+    backlog_results = consume_memory.run()
+    print("\nA consumer in front of a backlog of 5 GB: resident memory")
+    print(consume_memory.table(backlog_results))
     import_rows = imports.run()
     print("\nImport time beyond a bare interpreter")
     print(imports.table(import_rows))
@@ -53,6 +65,9 @@ def main() -> None:
         + produce_memory.behind(memory_result)
         + broker.behind(broker_result)
         + consume.behind(consume_rows)
+        + takeover.behind(takeover_rows)
+        + consume_start.behind(start_result)
+        + consume_memory.behind(backlog_results)
         + imports.behind(import_rows)
     )
     print("\nBehind what was promised:" if behind else "\nBehind what was promised: nowhere")

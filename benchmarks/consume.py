@@ -3,7 +3,8 @@
 `python -m benchmarks.consume` prints records per second and ratios; `run()` returns the same as data.
 Contestants take turns within one run, each reads the whole topic, the clock runs from the first records to
 the last, and the median of the rounds counts. confluent-kafka is tuned: large queues, no back-off between
-fetches.
+fetches. Java's is its own performance tool on the same topic, without the time that it takes to get its
+partitions; each round is a new JVM, which warms up within it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
+from benchmarks import java
 from kclient.consumer import AsyncConsumer, Consumer
 from kclient.types import TopicPartition
 from tools.kafka.cluster import KafkaCluster
@@ -63,6 +65,9 @@ FLOORS = {
     ("poll", "1 KB"): 1.5,
     ("async for", "100 B"): 1.5,
 }
+JAVA = "Java's tool"
+JAVA_SHAPE = "100 B"
+JAVA_FLOOR = 1.5
 
 
 class Row(NamedTuple):
@@ -77,6 +82,10 @@ class Row(NamedTuple):
     @property
     def ratio(self) -> float:
         return self.ours / self.theirs
+
+    @property
+    def floor(self) -> float | None:
+        return JAVA_FLOOR if self.peer == JAVA else FLOORS.get((self.way, self.shape.name))
 
 
 class Stopwatch:
@@ -257,18 +266,23 @@ def fill(bootstrap: str, shape: Shape) -> None:
         raise RuntimeError(f"{shape.topic} could not be filled")
 
 
-def measure(bootstrap: str, shape: Shape, rounds: int) -> list[Row]:
+def measure(kafka: KafkaCluster, shape: Shape, rounds: int) -> list[Row]:
     rates: dict[str, list[float]] = {}
+    contestants = OURS | PEERS
+    if shape.name == JAVA_SHAPE:
+        contestants[JAVA] = on_a_thread(lambda _, shape: java.consume(kafka, shape.topic, shape.records))
     for _ in range(rounds):
-        for name, contestant in (OURS | PEERS).items():
+        for name, contestant in contestants.items():
             gc.collect()
-            rates.setdefault(name, []).append(asyncio.run(contestant(bootstrap, shape)))
+            rates.setdefault(name, []).append(asyncio.run(contestant(kafka.bootstrap(), shape)))
     medians = {name: statistics.median(found) for name, found in rates.items()}
     better = max(("confluent-kafka", "aiokafka"), key=medians.__getitem__)
     rows = []
     for way in OURS:
         peer = "aiokafka async for" if way == "async for" else better
         rows.append(Row(way, shape, medians[way], peer, medians[peer]))
+        if way == "getarrow" and JAVA in medians:
+            rows.append(Row(way, shape, medians[way], JAVA, medians[JAVA]))
     return rows
 
 
@@ -278,7 +292,7 @@ def run(shapes: Iterable[Shape] = SHAPES, rounds: int = ROUNDS) -> list[Row]:
         for shape in shapes:
             kafka.create_topic(shape.topic, PARTITIONS)
             fill(kafka.bootstrap(), shape)
-            rows += measure(kafka.bootstrap(), shape, rounds)
+            rows += measure(kafka, shape, rounds)
     return rows
 
 
@@ -297,7 +311,7 @@ def behind(rows: Iterable[Row]) -> list[str]:
     return [
         f"{row.way}, {row.shape.name}: {row.ratio:.2f} of {row.peer}, not {floor}"
         for row in rows
-        if (floor := FLOORS.get((row.way, row.shape.name))) is not None and row.ratio < floor
+        if (floor := row.floor) is not None and row.ratio < floor
     ]
 
 

@@ -15,6 +15,7 @@ IMPORTS = {
     "asyncio": "import asyncio",
     "kclient": "import kclient",
     "kclient.AsyncAdmin": "from kclient import AsyncAdmin",
+    "kclient.AsyncProducer": "from kclient import AsyncProducer",
     "kclient.records": "import kclient.records",
     "aiokafka": "import aiokafka",
     "kafka-python": "import kafka",
