@@ -1,8 +1,14 @@
-"""Every example runs as a reader would run it, in a process of its own, and says what it promises to."""
+"""Every example runs as a reader would run it, in a process of its own, and says what it promises to.
+
+Its first sentence says what it does, and `examples/README.md` repeats it.
+"""
 
 from __future__ import annotations
 
+import ast
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +19,11 @@ from kclient import Admin
 from kclient.testing import RunningBroker
 
 ROOT = Path(__file__).parents[2]
-# `demo` needs a real Kafka and has its own target; `cluster` is what the others start.
+EXAMPLES = ROOT / "examples"
+# `demo` has its own target; `cluster` is what the others start.
 NOT_HERE = {"__init__", "cluster", "demo"}
+# Files of tests, and how many there are in each.
+TESTS = {"test_invoicing": 9}
 
 SAID = {
     "producer_three_ways": """\
@@ -96,6 +105,38 @@ fewer than 75 records waited: True
     "consumer_per_thread": """\
 600 records in 3 threads: [200, 200, 200]
 """,
+    "event_sourcing": """\
+now: {'order-1': 'shipped', 'order-2': 'cancelled', 'order-3': 'paid'}
+before 10:00: {'order-1': 'paid', 'order-2': 'placed'}
+before 11:15: {'order-1': 'shipped', 'order-2': 'cancelled', 'order-3': 'placed'}
+paid, in cents: {'cup': 1400, 'teapot': 2500}
+""",
+    "gps_positions": """\
+producer: never more than 65536 bytes on their way: True
+consumer: a lane was paused: True, none grew: True
+all taxis were drawn while tram-1 was not: True
+tram-1 has {0}, taxis have {1, 2, 3, 4, 5}
+2400 positions, each vehicle's in order: True
+""",
+    "search_index": """\
+200 messages, some read twice: True
+40 documents, 40 different ones
+bank AND timed: ['payment 0 timed out at the bank', 'payment 30 timed out at the bank', \
+'payment 60 timed out at the bank']
+disk NOT node: []
+"node 95": ['disk of node 95 is full']
+""",
+    "outbox": """\
+no order, no message: CHECK constraint failed: cents > 0
+power cut: 5 messages are sent and not ticked off
+25 messages in the topic
+20 parcels for 20 orders
+""",
+    "invoicing": """\
+invoices: {"order": 1, "cents": 1000, "vat": 159}
+invoices: {"order": 2, "cents": 119, "vat": 19}
+rejected-orders: three apples
+""",
     "worker_pool": """\
 199 records done, committed: 42
 200 records done, committed: 200
@@ -105,9 +146,13 @@ fewer than 75 records waited: True
 
 def run(name: str, *arguments: str, **environment: str) -> str:
     """What an example prints; warnings, such as those of clients that were not closed, fail it."""
+    return _run("-W", "error", "-m", f"examples.{name}", *arguments, **environment)
+
+
+def _run(*arguments: str, **environment: str) -> str:
     inherited = {key: value for key, value in os.environ.items() if key != "KCLIENT_BOOTSTRAP"}
     outcome = subprocess.run(
-        [sys.executable, "-W", "error", "-m", f"examples.{name}", *arguments],
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -115,12 +160,38 @@ def run(name: str, *arguments: str, **environment: str) -> str:
         timeout=120,
         check=False,
     )
-    assert (outcome.returncode, outcome.stderr) == (0, ""), outcome.stderr
+    assert (outcome.returncode, outcome.stderr) == (0, ""), outcome.stdout + outcome.stderr
     return outcome.stdout
 
 
 def test_every_example_is_tried() -> None:
-    assert {path.stem for path in (ROOT / "examples").glob("*.py")} - NOT_HERE == SAID.keys()
+    assert {path.stem for path in EXAMPLES.glob("*.py")} - NOT_HERE == SAID.keys() | TESTS.keys()
+
+
+def first_sentence(path: Path) -> str:
+    if path.suffix == ".ipynb":
+        first = "".join(json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"])
+        text = first.partition("\n")[2].strip()
+    else:
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return re.split(r"(?<=\.)\s", text.replace("\n", " "))[0]
+
+
+def test_the_page_names_every_example_and_repeats_what_it_says_of_itself() -> None:
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(.*?)\]\((.*?)\) \| (.*?) \|$", page, re.MULTILINE)
+    files = [path for path in EXAMPLES.iterdir() if path.suffix in {".py", ".ipynb"}]
+    expected = {(path.name, path.name, first_sentence(path)) for path in files if path.stem not in NOT_HERE}
+    assert {row for row in rows if (EXAMPLES / row[1]).is_file()} == expected
+    directories = {path.parent.name for path in EXAMPLES.glob("*/*.py")} - NOT_HERE
+    assert {link for _, link, _ in rows if not (EXAMPLES / link).is_file()} == directories
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_the_tests_of_an_example_pass(name: str) -> None:
+    options = ["-q", "-p", "no:cacheprovider", "--no-header"]
+    said = _run("-m", "pytest", *options, f"examples/{name}.py")
+    assert re.search(rf"^{TESTS[name]} passed in ", said, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", SAID)
