@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from tests.broker.aiokafka_runs import aiokafka, run
 from tests.broker.conftest import Stage
 
-aiokafka: Any = import_module("aiokafka")
 aiokafka_admin: Any = import_module("aiokafka.admin")
 TopicPartition: Any = aiokafka.TopicPartition
-
-_PATIENCE = 15.0
-T = TypeVar("T")
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(work, _PATIENCE))
 
 
 @asynccontextmanager

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from importlib import import_module
 from itertools import product
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from kclient.records.reader import read_batches
+from tests.broker.aiokafka_runs import aiokafka, run
 from tests.broker.conftest import Stage
 from tests.broker.kafka_python import drive
 from tests.broker.librdkafka import PATIENCE, consumer, take
@@ -19,8 +18,6 @@ from tools.kafka.jars import JarSet
 from tools.kafka.jvm import CommandRunner, installed_java
 from tools.kafka.versions import DEFAULT_VERSION
 from tools.kafka.workspace import Workspace
-
-aiokafka: Any = import_module("aiokafka")
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _VALUES = [f"value {number} " * 10 for number in range(100)]
@@ -92,7 +89,7 @@ def aiokafka_writes(servers: str) -> None:
     async def write_all() -> None:
         await asyncio.gather(*(write(partition, *pair) for partition, pair in _PAIRS.items()))
 
-    asyncio.run(asyncio.wait_for(write_all(), PATIENCE))
+    run(write_all(), PATIENCE)
 
 
 def kafka_python_writes(servers: str) -> None:
@@ -147,7 +144,7 @@ def aiokafka_reads(servers: str) -> Found:
         finally:
             await reader.stop()
 
-    return asyncio.run(asyncio.wait_for(read(), PATIENCE))
+    return run(read(), PATIENCE)
 
 
 def kafka_python_reads(servers: str) -> Found:

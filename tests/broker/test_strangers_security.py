@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +12,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from tests.broker.aiokafka_runs import AiokafkaError, aiokafka, run
 from tests.broker.kafka_python import DriverError, drive
 from tests.broker.librdkafka import PATIENCE, consumer, produce, take, until
 from tests.broker.secured import RIGHT, WRONG, Login, Secured, right, secured, wrong
 from tests.broker.test_strangers_kcat import kcat
 from tests.broker.test_strangers_kcat import pytestmark as needs_kcat
 
-aiokafka: Any = import_module("aiokafka")
 aiokafka_abc: Any = import_module("aiokafka.abc")
 aiokafka_helpers: Any = import_module("aiokafka.helpers")
 
@@ -78,7 +77,10 @@ def aiokafka_client(servers: str, login: Login, topic: str) -> list[str]:
 
         provider = type("Provider", (aiokafka_abc.AbstractTokenProvider,), {"token": token})
         options["sasl_oauth_token_provider"] = provider()
-    return asyncio.run(asyncio.wait_for(_round_trip(options, topic), PATIENCE))
+    try:
+        return run(_round_trip(options, topic), PATIENCE)
+    except AiokafkaError as error:
+        raise RefusedError(str(error)) from error
 
 
 async def _round_trip(options: dict[str, Any], topic: str) -> list[str]:
@@ -87,8 +89,6 @@ async def _round_trip(options: dict[str, Any], topic: str) -> list[str]:
         await producer.start()
         for value in _VALUES:
             await producer.send_and_wait(topic, value.encode())
-    except aiokafka.errors.KafkaError as error:
-        raise RefusedError(str(error)) from error
     finally:
         await producer.stop()
     reader = aiokafka.AIOKafkaConsumer(topic, group_id=topic, auto_offset_reset="earliest", **options)
