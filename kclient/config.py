@@ -202,6 +202,26 @@ _ADDRESS = re.compile(
 )
 
 
+def checks_hostname(name: str, algorithm: str) -> bool:
+    """Whether Java's `ssl.endpoint.identification.algorithm` asks for broker names to be checked.
+
+    Only an empty value switches the check off: a misspelt one must not.
+    """
+    wanted = algorithm.strip()
+    if wanted and wanted.lower() != "https":
+        raise ConfigurationError(
+            f"{name}={algorithm!r} must be https, or empty to accept brokers under any name"
+        )
+    return bool(wanted)
+
+
+def token_auth(name: str, value: str) -> bool:
+    """Whether the `tokenauth` of a JAAS line says that user and password are a delegation token."""
+    if value.lower() not in ("true", "false"):
+        raise ConfigurationError(f"{name}: tokenauth must be true or false")
+    return value.lower() == "true"
+
+
 def parse_endpoint(text: str) -> Endpoint:
     """Read `host`, `host:port`, `[ipv6]:port`; a listener name in front (`SSL://host:port`) is dropped."""
     found = _ADDRESS.fullmatch(text.rpartition("://")[2])

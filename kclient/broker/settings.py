@@ -37,6 +37,15 @@ BROKER_DEFAULTS: dict[str, str] = {
     "socket.request.max.bytes": "104857600",
 }
 
+_CHOICES = {
+    "auto.create.topics.enable": ("true", "false"),
+    "replica.selector.class": (
+        "",
+        "org.apache.kafka.common.replica.LeaderSelector",
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    ),
+}
+
 # Topic setting: (default, the broker setting that changes the default).
 TOPIC_DEFAULTS: dict[str, tuple[str, str]] = {
     "cleanup.policy": ("delete", "log.cleanup.policy"),
@@ -76,6 +85,9 @@ class BrokerSettings:
         for name, value in self.given.items():
             if _is_number(known[name]) and not _is_number(value, like=known[name]):
                 raise ConfigurationError(f"{name}={value!r} must be a number such as {known[name]}")
+            choices = _CHOICES.get(name)
+            if choices and value not in choices and value.lower() not in choices:
+                raise ConfigurationError(f"{name}={value!r} must be {' or '.join(filter(None, choices))}")
 
     def __getitem__(self, name: str) -> str:
         return self.given.get(name, BROKER_DEFAULTS[name])

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kclient.cli.errors import UsageError
+from kclient.config import checks_hostname, token_auth
 from kclient.errors import ConfigurationError
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
@@ -96,7 +97,7 @@ def our_options(properties: Mapping[str, str]) -> dict[str, str]:
         if name == "sasl.jaas.config":
             options |= _from_jaas(value)
         elif name == "ssl.endpoint.identification.algorithm":
-            options["ssl.check.hostname"] = "true" if value.strip().lower() == "https" else "false"
+            options["ssl.check.hostname"] = str(checks_hostname(name, value)).lower()
         elif name in _STORES:
             if value.upper() != "PEM":
                 raise ConfigurationError(
@@ -119,6 +120,6 @@ def _from_jaas(text: str) -> dict[str, str]:
             'sasl.jaas.config is not understood: write `…LoginModule required username="…" password="…";`'
         )
     options = {ours: found[theirs] for theirs, ours in _JAAS.items() if theirs in found}
-    if found.get("tokenauth", "").lower() == "true":
+    if token_auth("sasl.jaas.config", found.get("tokenauth", "false")):
         options["sasl.delegation.token"] = "true"
     return options

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from kclient.config import ClientConfig
+from kclient.config import ClientConfig, checks_hostname, token_auth
 from kclient.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def config(kind: type[C], kafka: Mapping[str, str], **fixed: Any) -> C:
         elif name == "sasl.jaas.config":
             translated |= _from_jaas(value)
         elif name == "ssl.endpoint.identification.algorithm":
-            translated["ssl_check_hostname"] = bool(value.strip())
+            translated["ssl_check_hostname"] = checks_hostname(f"kafka.{name}", value)
         elif name in ("ssl.truststore.type", "ssl.keystore.type"):
             _check_store(name, value)
         elif name in ("ssl.truststore.password", "ssl.keystore.password"):
@@ -112,7 +112,8 @@ def _from_jaas(line: str) -> dict[str, Any]:
             "sasl_plain_username": values["username"],
             "sasl_plain_password": values["password"],
         }
-        return user | ({"sasl_delegation_token": True} if values.get("tokenauth") == "true" else {})
+        by_token = token_auth("kafka.sasl.jaas.config", values.get("tokenauth", "false"))
+        return user | ({"sasl_delegation_token": True} if by_token else {})
     if module == "OAuthBearerLoginModule":
         names = {"clientid": "client_id", "clientsecret": "client_secret", "scope": "scope"}
         return {f"sasl_oauthbearer_{ours}": values[name] for name, ours in names.items() if name in values}

@@ -96,6 +96,32 @@ def test_what_java_and_librdkafka_say_otherwise_is_translated() -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("misspelt", ["htps", "none", "false", "http"])
+def test_a_misspelt_identification_algorithm_does_not_switch_host_name_checks_off(
+    tmp_path: Path, misspelt: str
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"security.protocol=SSL\nssl.endpoint.identification.algorithm={misspelt}\n")
+    refused = call("topics", "list", "-c", str(path))
+    assert refused.code == 2
+    assert f"ssl.endpoint.identification.algorithm={misspelt!r} must be https, or empty" in refused.err
+    assert "must be https" in call("topics", "list", "-X", path.read_text().splitlines()[1]).err
+
+
+@pytest.mark.parametrize(
+    ("given", "checked"), [("", "false"), (" ", "false"), ("https", "true"), ("HTTPS ", "true")]
+)
+def test_an_empty_identification_algorithm_switches_host_name_checks_off(given: str, checked: str) -> None:
+    assert our_options({"ssl.endpoint.identification.algorithm": given}) == {"ssl.check.hostname": checked}
+
+
+def test_a_misspelt_flag_in_a_login_line_is_refused() -> None:
+    line = "ScramLoginModule required username=u password=s3cr3t tokenauth=ture;"
+    with pytest.raises(ConfigurationError, match="tokenauth must be true or false") as refused:
+        our_options({"sasl.jaas.config": line})
+    assert "s3cr3t" not in str(refused.value)
+
+
 def test_what_is_said_later_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "client.properties"
     path.write_text("client.id=file\nbootstrap.servers=file:1\nretry.backoff.ms=7\n")

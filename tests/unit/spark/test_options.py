@@ -126,6 +126,12 @@ def test_the_level_of_the_chosen_codec_counts() -> None:
         ("sasl.jaas.config", "nonsense", "not of the form"),
         ("sasl.jaas.config", "a.b.PlainLoginModule required username=x;", "needs username and password"),
         ("sasl.jaas.config", "a.b.MyLoginModule required x=y;", "MyLoginModule"),
+        (
+            "sasl.jaas.config",
+            "a.b.ScramLoginModule required username=x password=y tokenauth=ture;",
+            "tokenauth must be true or false",
+        ),
+        ("ssl.endpoint.identification.algorithm", "htps", "must be https, or empty"),
         ("ssl.keystore.type", "JKS", "PEM"),
         ("ssl.truststore.password", "hunter2", "PEM"),
         ("no.such.thing", "1", "there is no option 'no.such.thing'"),
