@@ -139,7 +139,8 @@ class Consumer(Controls, Generic[K, V]):
     def wakeup(self) -> None:
         """Have the call that waits for records, or the next one, raise `WakeupError`.
 
-        May be called from another thread and from a signal handler. Nothing is lost.
+        May be called from another thread and from a signal handler. Nothing is lost, and calls that do not
+        wait for records, such as `seek_to_end`, leave it alone.
         """
         self._engine.wakeup()
         self._bell.ring()

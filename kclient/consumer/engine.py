@@ -174,23 +174,33 @@ class Engine:
         self.poller.begin()
 
     def check(self) -> None:
-        """Raise what the application has to know at once."""
-        if self.closed:
-            raise ClientClosedError("this consumer was closed")
+        """Raise what a call for records has to know at once."""
+        self.check_failures()
+        # Only calls for records take it: one that seeks has done what it was asked for, and the loop that the
+        # wake-up was to end would go on.
         if self.woken:
             self.woken = False
             raise WakeupError("wakeup() was called")
+
+    def check_failures(self) -> None:
+        """Raise why nothing can be waited for any more."""
+        if self.closed:
+            raise ClientClosedError("this consumer was closed")
         error = None if self.group is None else self.group.take_error()
         if error is not None:
             raise error
 
     def check_complaints(self) -> None:
-        """Raise what keeps records from coming, where there are none; each complaint once."""
+        """Raise what keeps records from coming, where there are none."""
         self.check()
+        self.raise_complaint()
+        self.buffer.starve()
+
+    def raise_complaint(self) -> None:
+        """Raise what the reader came upon, each complaint once."""
         reader = self.reader
         if reader is not None and reader.complaints:
             raise reader.complaints.popitem()[1]
-        self.buffer.starve()
 
     def wakeup(self) -> None:
         """End the application's waiting; the bell is rung by the caller, who knows from where he calls."""
@@ -297,7 +307,9 @@ class Engine:
                     known = {each: position for each, position in found.items() if position is not None}
                     if len(known) == len(found):
                         return known
-                    self.check_complaints()
+                    self.check_failures()
+                    self.raise_complaint()
+                    self.buffer.starve()
                     self._check_stuck(found)
                     await reader.progress()
         except TimeoutError:

@@ -139,6 +139,16 @@ def test_a_wakeup_from_a_signal_handler_ends_the_waiting(running: RunningBroker)
             signal.signal(signal.SIGALRM, before)
 
 
+def test_a_wakeup_is_not_taken_by_a_seek(running: RunningBroker) -> None:
+    with consumer_of(running) as consumer:
+        consumer.assign(parts(3))
+        consumer.wakeup()
+        consumer.seek_to_beginning()
+        assert [consumer.position(each) for each in parts(3)] == [0, 0, 0]
+        with pytest.raises(WakeupError):
+            consumer.poll(timeout_ms=PATIENCE_MS)
+
+
 def test_one_thread_at_a_time_may_ask_for_records(running: RunningBroker) -> None:
     with consumer_of(running, auto_offset_reset="latest") as consumer:
         consumer.assign(parts(3))

@@ -238,6 +238,40 @@ def test_a_wakeup_ends_a_loop_before_the_next_record_though_there_are_some_in_ha
     live(story)
 
 
+def test_a_wakeup_is_for_calls_that_wait_for_records_and_no_other_call_takes_it() -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        async with world.reader() as consumer:
+            await take(consumer, 100)
+            consumer.wakeup()
+            await consumer.seek_to_beginning()
+            assert await consumer.position(part()) == 0
+            await consumer.seek_to_timestamp(0, part())
+            await consumer.seek_to_end(part())
+            assert (await consumer.end_offsets([part()]))[part()] == 100
+            with pytest.raises(WakeupError):
+                await consumer.getmany(timeout_ms=1000)
+
+    live(story)
+
+
+def test_a_wakeup_during_a_seek_ends_the_next_call_for_records() -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        async with world.reader() as consumer:
+            await take(consumer, 100)
+            seeking = asyncio.ensure_future(consumer.seek_to_beginning())
+            await asyncio.sleep(0)
+            consumer.wakeup()
+            assert not seeking.done()
+            await seeking
+            with pytest.raises(WakeupError):
+                await consumer.getone()
+            assert (await consumer.getone()).offset == 0
+
+    live(story)
+
+
 @pytest.mark.parametrize("one_by_one", [True, False])
 def test_records_taken_away_between_finding_and_giving_them_end_no_loop(one_by_one: bool) -> None:
     async def story(world: World) -> None:
