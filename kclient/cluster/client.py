@@ -39,6 +39,8 @@ R = TypeVar("R", bound=Response)
 
 # Requests that keep a connection waiting (long polls, group joins) have lanes of their own.
 MAIN_LANE = "main"
+# The first pause before a look at what will be there in a moment: a new topic, a new leader.
+_BRIEFLY_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class Cluster:
         self._closed = False
         self.metadata = Refresher(
             self._fetch_metadata,
-            Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.random),
+            self.backoff(),
+            Backoff(min(_BRIEFLY_MS, config.retry_backoff_ms), config.retry_backoff_ms, self.random),
             config.metadata_max_age_ms / 1000,
         )
         self.metadata.listen(self._drop_stale_links)
@@ -102,6 +105,11 @@ class Cluster:
     def backoff(self) -> Backoff:
         """A fresh back-off with the client's settings."""
         return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, self.random)
+
+    def brief_backoff(self) -> Backoff:
+        """One that begins with short waits, for what will be there in a moment: a new topic, a new leader."""
+        config = self.config
+        return Backoff(min(_BRIEFLY_MS, config.retry_backoff_ms), config.retry_backoff_max_ms, self.random)
 
     def deadline(self, timeout_ms: float | None = None) -> Deadline:
         """The deadline of one call, from `default_api_timeout_ms` where the caller gives none."""

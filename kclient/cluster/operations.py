@@ -77,6 +77,8 @@ async def run(
             if isinstance(outcome, KafkaError) and _worth_another(outcome, backoff.attempts + 1):
                 _learn(cluster, operation.route(key), outcome)
                 pending.append(key)
+                if key in outcomes and deadline.passed(loop):
+                    continue  # an attempt that only ran out of time: what failed before says more
             outcomes[key] = outcome
         if not pending:
             break
@@ -187,7 +189,7 @@ async def _leader(cluster: Cluster, partition: TopicPartition, deadline: Deadlin
     cluster.metadata.look_up(name)
     snapshot = cluster.metadata.snapshot
     if name not in snapshot.topics:
-        snapshot = await cluster.metadata.refreshed(deadline)
+        snapshot = await cluster.metadata.refreshed(deadline, name)
     about = f"topic {name}, partition {number}"
     topic = snapshot.topics.get(name)
     if topic is None:

@@ -1,7 +1,10 @@
 """Keeps the metadata snapshot fresh: one task, whoever asks.
 
-It fetches when the snapshot is too old, when somebody asks, and at once when somebody waits for it; never
-more often than the back-off allows, so that a thousand failing partitions make one request.
+It fetches when the snapshot is too old and when somebody asks. What no fetch was about yet, such as a topic
+that is used for the first time, is fetched at once, and alone. The same question again waits for a pause,
+which is short at first, because a topic that was just created is there in a moment, and which grows, so that
+a thousand failing partitions make one request. While the cluster does not answer, everything waits for the
+back-off.
 """
 
 from __future__ import annotations
@@ -30,20 +33,29 @@ _LEAST_KEPT = 10.0
 
 
 class Refresher:
-    """Owns the snapshot. `fetch` asks any broker about the given topics, or about all where that is None."""
+    """Owns the snapshot. `fetch` asks any broker about the given topics, or about all where that is None.
 
-    def __init__(self, fetch: Fetch, backoff: Backoff, max_age: float) -> None:
+    `backoff` has the waits after fetches that failed, `pauses` those between fetches that succeeded.
+    """
+
+    def __init__(self, fetch: Fetch, backoff: Backoff, pauses: Backoff, max_age: float) -> None:
         self.snapshot = Metadata()
         self.last_error: KafkaError | None = None
         self.last_success: float | None = None
         self._fetch = fetch
         self._backoff = backoff
+        self._pauses = pauses
         self._max_age = max_age
         self._loop = asyncio.get_running_loop()
         self._topics: set[str] = set()
         self._looked_up: dict[str, float] = {}  # topic: when it was last asked for
         self._all_topics = False
+        self._whole = False  # everything is to be fetched again, not only `_wanted`
+        self._wanted: set[str] = set()
         self._asked = asyncio.Event()
+        self._asked_anew = asyncio.Event()  # about something that no fetch was about yet
+        self._not_before = 0.0
+        self._expires = self._loop.time() + max_age
         self._waiters: list[asyncio.Future[None]] = []
         self._listeners: list[Listener] = []
         self._failure_listeners: list[Callable[[KafkaError], object]] = []
@@ -68,8 +80,12 @@ class Refresher:
         """Have `listener` called when there will be no snapshot until somebody asks again."""
         self._failure_listeners.append(listener)
 
-    def ask(self) -> None:
-        """Wish for a fresh snapshot soon; does not wait."""
+    def ask(self, topic: str | None = None) -> None:
+        """Wish for a fresh snapshot soon, or for news of one topic; does not wait."""
+        if topic is None:
+            self._whole = True
+        else:
+            self._wanted.add(topic)
         self._asked.set()
 
     def follow(self, topics: Iterable[str]) -> None:
@@ -77,16 +93,18 @@ class Refresher:
         new = set(topics) - self._topics
         if new:
             self._topics |= new
-            self.ask()
+            self._ask_anew(new)
 
     def look_up(self, topic: str) -> None:
         """Keep a topic in the snapshot for as long as somebody looks it up now and then."""
         if topic not in self._topics and topic not in self._looked_up:
-            self.ask()
+            self._ask_anew([topic])
         self._looked_up[topic] = self._loop.time()
 
     def follow_all(self, wanted: bool = True) -> None:
         """Keep every topic of the cluster in the snapshot: for subscriptions by pattern."""
+        if wanted and not self._all_topics:
+            self._asked_anew.set()
         self._all_topics = wanted
         self.ask()
 
@@ -113,13 +131,13 @@ class Refresher:
         if broker.node_id not in self.snapshot.brokers:
             self._publish(self.snapshot.with_brokers([broker]))
 
-    async def refreshed(self, deadline: Deadline) -> Metadata:
-        """The snapshot of a fetch that began after this call."""
+    async def refreshed(self, deadline: Deadline, topic: str | None = None) -> Metadata:
+        """The snapshot of a fetch that began after this call and was about everything, or about one topic."""
         if self._stopped:
             raise ClientClosedError("the client was closed")
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
-        self.ask()
+        self.ask(topic)
         try:
             async with asyncio.timeout_at(deadline.at):
                 await waiter
@@ -133,13 +151,18 @@ class Refresher:
                 self._waiters.remove(waiter)
         return self.snapshot
 
+    def _ask_anew(self, topics: Iterable[str]) -> None:
+        self._wanted |= set(topics)
+        self._asked_anew.set()
+        self._asked.set()
+
     async def _run(self) -> None:
         while True:
             await self._wait_for_reason()
-            self._asked.clear()
+            await self._wait_for_turn()
             waiting, self._waiters = self._waiters, []
             self._let_go_of_the_unused()
-            topics = None if self._all_topics else sorted({*self._topics, *self._looked_up})
+            topics, whole = self._question()
             try:
                 response = await self._fetch(topics)
             except asyncio.CancelledError:
@@ -151,7 +174,26 @@ class Refresher:
                 self._failed(_unexpected(error), waiting)
             else:
                 self._succeeded(response, topics, waiting)
-            await asyncio.sleep(self._backoff.next())
+            if self.last_error is not None:
+                self._wanted |= set(topics or ())
+                self._whole = self._whole or whole
+                self._not_before = self._loop.time() + self._backoff.next()
+            else:
+                self._not_before = self._loop.time() + self._pauses.next()
+
+    def _question(self) -> tuple[list[str] | None, bool]:
+        """What to fetch now, and whether that is everything that is to be kept."""
+        kept = {*self._topics, *self._looked_up}
+        wanted, self._wanted = self._wanted & kept, set()
+        whole = self._whole or self._loop.time() >= self._expires
+        if whole:
+            self._expires = self._loop.time() + self._max_age
+        self._whole = False
+        self._asked.clear()
+        self._asked_anew.clear()
+        if self._all_topics:
+            return None, whole
+        return sorted(kept if whole else wanted), whole
 
     def _let_go_of_the_unused(self) -> None:
         since = self._loop.time() - max(self._max_age, _LEAST_KEPT)
@@ -162,10 +204,27 @@ class Refresher:
 
     async def _wait_for_reason(self) -> None:
         try:
-            async with asyncio.timeout(self._max_age):
+            async with asyncio.timeout_at(self._expires):
                 await self._asked.wait()
         except TimeoutError:
             log.debug("metadata is %.0f s old: fetching it again", self._max_age)
+
+    async def _wait_for_turn(self) -> None:
+        """Sit out the pause after the last fetch; a new question does so only after a failure."""
+        wait = self._not_before - self._loop.time()
+        if self.last_error is not None:
+            await asyncio.sleep(wait)
+            return
+        if wait + self._pauses.longest <= 0:
+            self._pauses.reset()
+        if wait > 0:
+            try:
+                async with asyncio.timeout(wait):
+                    await self._asked_anew.wait()
+            except TimeoutError:
+                return
+        if self._asked_anew.is_set():
+            self._pauses.reset()
 
     def _failed(self, error: KafkaError, waiting: list[asyncio.Future[None]]) -> None:
         log.log(logging.DEBUG if self.last_error else logging.WARNING, "cannot fetch metadata: %s", error)

@@ -18,6 +18,11 @@ class Backoff:
         self._random = random
         self.attempts = 0
 
+    @property
+    def longest(self) -> float:
+        """The wait that it grows to, in seconds, without jitter."""
+        return self._most
+
     def next(self) -> float:
         """Seconds to wait before the next attempt."""
         wait = min(self._most, self._first * (1 << min(self.attempts, 32)))

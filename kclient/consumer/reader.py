@@ -56,7 +56,7 @@ class Reader:
         # What the application has to be told, by what it is about.
         self.complaints: dict[str, KafkaError] = {}
         self._loop = asyncio.get_running_loop()
-        self._backoff = cluster.backoff()
+        self._backoff = cluster.brief_backoff()
         self._fetchers: dict[int, Fetcher] = {}
         self._positioners: dict[int, Positioner] = {}
         self._lookup: Lookup | None = None
@@ -196,6 +196,9 @@ class Reader:
         """While a partition has no leader that we know of, ask again and again, more and more slowly."""
         if not leaderless:
             self._backoff.reset()
+            if self._asking is not None:
+                self._asking.cancel()
+                self._asking = None
         elif self._asking is None and self._followed:
             self._asking = self._loop.call_later(self._backoff.next(), self._ask)
 

@@ -75,7 +75,7 @@ class Core:
             if error is not None and not error.retriable and fresh:
                 raise error
             try:
-                await metadata.refreshed(deadline)
+                await metadata.refreshed(deadline, name)
                 fresh = True
             except KafkaTimeoutError as late:
                 reason = error or metadata.last_error

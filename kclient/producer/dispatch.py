@@ -132,9 +132,9 @@ class Dispatcher:
             refusal = error_for(metadata.snapshot.errors.get(chunk.topic, 0), about=f"topic {chunk.topic}")
             if refusal is None or refusal.retriable:
                 self._homeless.append(chunk)
-                metadata.ask()
+                metadata.ask(chunk.topic)
             else:
-                metadata.ask()  # for those that come later: what is refused may be allowed by then
+                metadata.ask(chunk.topic)  # for those that come later: what is refused may be allowed by then
                 self._fail_whole(chunk, refusal)
             return
         for part, error in self._spread(chunk.topic).cut(chunk, self._routing.view(topic)):

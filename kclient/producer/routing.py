@@ -55,7 +55,7 @@ class Routing:
             self._leaderless[outbox] = None
             # It may have been forgotten: records can wait for longer than metadata is kept unused.
             self._cluster.metadata.look_up(outbox.topic)
-            self._cluster.metadata.ask()
+            self._cluster.metadata.ask(outbox.topic)
             return
         sender = self.senders.get(outbox.leader)
         if sender is None:

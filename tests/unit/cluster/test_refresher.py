@@ -56,9 +56,15 @@ class Source:
 
 
 def started(source: Callable[[list[str] | None], Awaitable[MetadataResponse]]) -> Refresher:
-    refresher = Refresher(source, Backoff(100, 1000, Random(0)), MAX_AGE)
+    refresher = refreshing(source, MAX_AGE)
     refresher.start()
     return refresher
+
+
+def refreshing(
+    source: Callable[[list[str] | None], Awaitable[MetadataResponse]], max_age: float
+) -> Refresher:
+    return Refresher(source, Backoff(100, 1000, Random(0)), Backoff(10, 100, Random(0)), max_age)
 
 
 def within(loop: VirtualLoop, seconds: float = 60) -> Deadline:
@@ -116,6 +122,65 @@ async def test_after_a_success_the_waits_start_small_again(loop: VirtualLoop) ->
     began = loop.time()
     await refresher.refreshed(within(loop))
     assert loop.time() - began < 0.13
+    await refresher.stop()
+
+
+async def test_a_topic_that_is_new_is_asked_for_at_once_and_alone(loop: VirtualLoop) -> None:
+    source = Source(loop, takes=0)
+    refresher = started(source)
+    await refresher.refreshed(within(loop))
+    for number in range(100):
+        refresher.look_up(f"topic-{number}")
+        found = await refresher.refreshed(within(loop), f"topic-{number}")
+        assert f"topic-{number}" in found.topics
+    assert loop.time() < 0.01
+    assert [topics for _, topics in source.asked[1:]] == [[f"topic-{number}"] for number in range(100)]
+    await refresher.refreshed(within(loop))
+    assert len(source.asked[-1][1] or ()) == 100
+    await refresher.stop()
+
+
+async def test_the_same_question_waits_for_a_pause_that_grows_and_a_new_one_does_not(
+    loop: VirtualLoop,
+) -> None:
+    source = Source(loop, takes=0)
+    refresher = started(source)
+    refresher.look_up("a")
+    for _ in range(8):
+        await refresher.refreshed(within(loop), "a")
+    pauses = [after - before for before, after in zip(source.times, source.times[1:], strict=False)]
+    assert pauses == pytest.approx([0.01, 0.02, 0.04, 0.08, 0.1, 0.1, 0.1], rel=0.2)
+    refresher.look_up("b")
+    await refresher.refreshed(within(loop), "b")
+    assert source.times[-1] == source.times[-2]
+    await asyncio.sleep(1)
+    await refresher.refreshed(within(loop), "a")
+    assert source.times[-1] == loop.time(), "there was no fetch for a long time"
+    await refresher.stop()
+
+
+async def test_a_topic_that_is_new_waits_while_the_cluster_does_not_answer(loop: VirtualLoop) -> None:
+    source = Source(loop, takes=0)
+    source.failures = [KafkaConnectionError("down") for _ in range(5)]
+    refresher = started(source)
+    for number in range(100):
+        refresher.look_up(f"topic-{number}")
+        await asyncio.sleep(0.001)
+    await refresher.refreshed(within(loop), "topic-99")
+    assert len(source.asked) <= 7
+    assert len(refresher.snapshot.topics) == 100
+    await refresher.stop()
+
+
+async def test_everything_is_fetched_when_it_is_old_however_many_new_topics_come(loop: VirtualLoop) -> None:
+    source = Source(loop)
+    refresher = started(source)
+    for number in range(400):
+        refresher.look_up(f"topic-{number}")
+        await refresher.refreshed(within(loop), f"topic-{number}")
+        await asyncio.sleep(1)
+    whole = [at for at, topics in source.asked if len(topics or ()) > 1]
+    assert whole == pytest.approx([MAX_AGE], abs=2)
     await refresher.stop()
 
 
@@ -294,7 +359,7 @@ async def test_stop_tells_whoever_waits_and_whoever_comes_later(loop: VirtualLoo
 
 
 async def test_one_that_was_never_started_can_be_stopped(loop: VirtualLoop) -> None:
-    await Refresher(Source(loop), Backoff(100, 1000, Random(0)), MAX_AGE).stop()
+    await refreshing(Source(loop), MAX_AGE).stop()
 
 
 async def test_a_topic_that_is_looked_up_is_kept_while_somebody_does(loop: VirtualLoop) -> None:
@@ -331,7 +396,7 @@ async def test_a_hint_names_the_new_leader_unless_it_is_old_news(loop: VirtualLo
 
 async def test_a_topic_is_asked_for_however_short_the_age_is(loop: VirtualLoop) -> None:
     source = Source(loop)
-    refresher = Refresher(source, Backoff(100, 1000, Random(0)), 0.001)
+    refresher = refreshing(source, 0.001)
     refresher.start()
     await refresher.refreshed(Deadline.after(loop, 10))
     refresher.look_up("orders")
