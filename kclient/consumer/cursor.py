@@ -161,6 +161,8 @@ class Cursor:
 
     def move(self, position: int, epoch: int) -> None:
         """Everything before `position` has been handed out."""
+        if position < 0:
+            return  # taken: an error about a partition without a position; it still has none
         self._position = position
         self.epoch = epoch
 

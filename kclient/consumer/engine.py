@@ -38,6 +38,8 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 _TELL_EVERY = 0.05
 # What closing tasks and sockets may take in any case, in seconds.
 _GRACE = 0.1
+_LAST_OFFSET = 2**63 - 1
+_LAST_EPOCH = 2**31 - 1
 
 
 class Engine:
@@ -423,15 +425,39 @@ class Engine:
 
 
 def place(offset: OffsetAndMetadata | tuple[int, str] | int) -> OffsetAndMetadata:
-    """An offset as callers may write it, also with its text in a tuple; complains about what is none."""
-    chosen: object = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+    """An offset as callers may write it, also with its text in a tuple; complains about what is none.
+
+    It is complete: commits share a request, and what the encoder refused would take those of others with it.
+    """
+    chosen: object = OffsetAndMetadata(index(offset)) if isinstance(offset, SupportsIndex) else offset
     if type(chosen) is tuple and list(map(type, chosen)) == [int, str]:
         chosen = OffsetAndMetadata(*chosen)
     if not isinstance(chosen, OffsetAndMetadata):
         raise ConfigurationError(f"offset {offset!r} must be a number or an OffsetAndMetadata")
-    if chosen.offset < 0:
-        raise ConfigurationError(f"offset {chosen.offset} must not be negative")
-    return chosen
+    fields: tuple[Any, Any, Any] = (chosen.offset, chosen.metadata, chosen.leader_epoch)
+    given, metadata, epoch = fields  # callers do not always run a type checker
+    if not isinstance(given, SupportsIndex):
+        raise ConfigurationError(f"offset {given!r} must be a number")
+    number = index(given)
+    if number < 0:
+        raise ConfigurationError(f"offset {number} must not be negative")
+    if number > _LAST_OFFSET:
+        raise ConfigurationError(f"offset {number} must not be above {_LAST_OFFSET}")
+    if not isinstance(metadata, str) or not _encodable(metadata):
+        raise ConfigurationError(f"metadata {metadata!r} of an offset must be text that UTF-8 can hold")
+    if epoch is not None and not (isinstance(epoch, int) and -1 <= epoch <= _LAST_EPOCH):
+        raise ConfigurationError(
+            f"leader_epoch {epoch!r} of an offset must be None, or at most {_LAST_EPOCH}"
+        )
+    return OffsetAndMetadata(number, metadata, epoch)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def places(
