@@ -89,7 +89,7 @@ def judge(cursor: Cursor, data: Data, frame: Frame, policy: Policy) -> Verdict:
     if batches:
         cursor.fetch_offset = max(start, batches[-1].next_offset)
         cursor.fetch_epoch = batches[-1].leader_epoch
-    chunk = Chunk(cursor, frame, shown, start, cursor.fetch_offset)
+    chunk = Chunk(cursor, frame, shown, start)
     if failure is None:
         return Verdict(Todo.HAND_OVER, chunk)
     topic, partition = cursor.partition
@@ -132,6 +132,6 @@ def _out_of_range(cursor: Cursor, frame: Frame, may_reset: bool) -> Verdict:
     offset = cursor.fetch_offset
     error = OffsetOutOfRangeError(about=f"topic {topic}, partition {partition}, offset {offset}")
     error.topic, error.partition, error.offset = topic, partition, offset
-    chunk = Chunk(cursor, frame, (), offset, offset)
+    chunk = Chunk(cursor, frame, (), offset)
     chunk.failure, chunk.resets = error, may_reset
     return Verdict(Todo.BREAK_OFF, chunk)

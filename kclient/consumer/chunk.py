@@ -35,12 +35,18 @@ class Mark(NamedTuple):
     rest: Records | None
     at: int
     position: int
+    epoch: int
     next_offset: int
+    next_epoch: int
     failure: KafkaError | None
 
 
 class Chunk:
-    """Batches of one partition from `position` to `next_offset`; behind them perhaps a `failure`."""
+    """Batches of one partition from `position` to `next_offset`; behind them perhaps a `failure`.
+
+    Made when the cursor fetches behind it already. `batches` are those that may be shown: where there are
+    none (markers, aborted transactions), the position is behind them from the beginning.
+    """
 
     __slots__ = (
         "_at",
@@ -52,6 +58,7 @@ class Chunk:
         "epoch",
         "failure",
         "frame",
+        "next_epoch",
         "next_offset",
         "position",
         "resets",
@@ -63,17 +70,17 @@ class Chunk:
         frame: Frame,
         batches: Iterable[RecordBatch],
         position: int,
-        next_offset: int,
     ) -> None:
+        self._batches = deque(batches)
         self.cursor = cursor
         self.frame = frame
-        self.position = position
-        self.next_offset = next_offset
-        self.epoch = cursor.epoch
+        self.next_offset = cursor.fetch_offset
+        self.next_epoch = cursor.fetch_epoch  # of the last batch, which may not be one that is shown
+        self.position = position if self._batches else self.next_offset
+        self.epoch = cursor.epoch if self._batches else self.next_epoch
         # What the application is told when it gets here; `resets` goes on by the reset policy instead.
         self.failure: KafkaError | None = None
         self.resets = False
-        self._batches = deque(batches)
         self._last: RecordBatch | None = None  # the one that was finished last
         self._rest: Records | None = None  # of the first batch, decoded
         self._at = 0  # what of it is handed out
@@ -132,12 +139,22 @@ class Chunk:
 
     def mark(self) -> Mark:
         """All that `take` changes, for `rewind`."""
-        return Mark(self._batches.copy(), self._rest, self._at, self.position, self.next_offset, self.failure)
+        return Mark(
+            self._batches.copy(),
+            self._rest,
+            self._at,
+            self.position,
+            self.epoch,
+            self.next_offset,
+            self.next_epoch,
+            self.failure,
+        )
 
     def rewind(self, mark: Mark) -> None:
         """As if nothing had been taken since `mark`."""
-        self._batches, self._rest, self._at, self.position, self.next_offset, self.failure = mark
-        self._table = None
+        self._batches, self._rest, self._at, self._table = mark.batches, mark.rest, mark.at, None
+        self.position, self.epoch = mark.position, mark.epoch
+        self.next_offset, self.next_epoch, self.failure = mark.next_offset, mark.next_epoch, mark.failure
 
     def take_columns(self) -> list[tuple[Columns, Origin]] | None:
         """All that is left as columns; None, and nothing is taken, where `take_arrow` has to look."""
@@ -218,11 +235,15 @@ class Chunk:
             self._batches.pop()
         self.failure, self.resets = failure, False
         self.next_offset = failure.offset if isinstance(failure, PositionError) else self.position
+        self.next_epoch = self._batches[0].leader_epoch
 
     def _finish_batch(self) -> None:
         self._last = batch = self._batches.popleft()
         self._rest = self._table = None
         self._at = 0
-        self.epoch = batch.leader_epoch
-        # A batch, or an old message, may end before the offset that was asked for.
-        self.position = max(self.position, batch.next_offset) if self._batches else self.next_offset
+        if self._batches:
+            # A batch, or an old message, may end before the offset that was asked for.
+            self.position = max(self.position, batch.next_offset)
+            self.epoch = batch.leader_epoch
+        else:
+            self.position, self.epoch = self.next_offset, self.next_epoch

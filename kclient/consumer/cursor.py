@@ -166,6 +166,13 @@ class Cursor:
         self._position = position
         self.epoch = epoch
 
+    def pass_over(self, position: int, epoch: int) -> None:
+        """Nothing before `position` is shown: processed at once, if all that was handed out is."""
+        done = self.processed is not None and self.processed[0] == self._position
+        self.move(position, epoch)
+        if done:
+            self.settle()
+
     def drop(self) -> None:
         """Hand out nothing more, at once."""
         self.put_down()

@@ -125,7 +125,7 @@ class Poller:
                 self._places.clear()
                 self._buffer.to_the_back(chunk)
                 raise
-            if not self._advance(chunk, mark):
+            if not self._advance(chunk, mark, bool(records)):
                 continue
             if records:
                 count += len(records)
@@ -156,10 +156,10 @@ class Poller:
             tables = []
             if found is None:
                 tables = chunk.take_arrow(None if most is None else most - count, schema)
-            if not self._advance(chunk, mark):
-                continue
             rows = sum(table.num_rows for table in tables)
             rows += sum(len(columns.offsets) for columns, _ in found or ())
+            if not self._advance(chunk, mark, bool(rows)):
+                continue
             if rows:
                 seen.add(chunk.cursor)
                 count += rows
@@ -189,7 +189,7 @@ class Poller:
                 self._counters.records += len(records)
                 self.in_hand = self._hand.iterator
                 return True
-            if self._advance(chunk, None) and self._has_ended(chunk, None):
+            if self._advance(chunk, None, False) and self._has_ended(chunk, None):
                 break
         return False
 
@@ -235,8 +235,10 @@ class Poller:
             if position is not None:
                 self._subscription.seek(cursor.partition, position, epoch)
 
-    def _advance(self, chunk: Chunk, mark: Mark | None) -> bool:
+    def _advance(self, chunk: Chunk, mark: Mark | None, gives: bool) -> bool:
         """Move the cursor behind what was taken, unless it was taken away in the meantime.
+
+        What `gives` no records leaves the application nothing to work on.
 
         The client's thread may drop or fence the cursor while the application's decodes. Both happen under
         the lock, so either the records were handed out before, or they are not handed out at all.
@@ -247,7 +249,7 @@ class Poller:
                 if mark is not None:
                     chunk.rewind(mark)
                 return False
-            cursor.move(chunk.position, chunk.epoch)
+            (cursor.move if gives else cursor.pass_over)(chunk.position, chunk.epoch)
         self._touched.add(cursor)
         return True
 

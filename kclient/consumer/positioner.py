@@ -182,7 +182,7 @@ def _no_offset(cursor: Cursor) -> NoOffsetError:
 
 def _break_off(reader: Reader, cursor: Cursor, error: PositionError) -> None:
     """The application meets the error when it has taken what is buffered."""
-    chunk = Chunk(cursor, Frame(0), (), cursor.fetch_offset, cursor.fetch_offset)
+    chunk = Chunk(cursor, Frame(0), (), cursor.fetch_offset)
     chunk.failure = error
     cursor.happens(Event.FAILED)
     reader.buffer.put([chunk])
