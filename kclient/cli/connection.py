@@ -24,7 +24,7 @@ from kclient.config import ClientConfig
 from kclient.errors import KafkaConnectionError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
-    from kclient.admin import AsyncAdmin, TopicDescription
+    from kclient.admin import AsyncAdmin, IsolationLevel, TopicDescription
 
 # When nothing has answered by then and every attempt was refused, more of them will not help.
 _REFUSED_AFTER = 2.5
@@ -51,6 +51,15 @@ class Connection:
         names = _names(config)
         given = {names[name]: value for name, value in self._settings.items() if name in names}
         return given | more
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """With read_committed, a partition ends where its first open transaction begins."""
+        from kclient.consumer.config import ConsumerConfig
+
+        given = self.options_for(ConsumerConfig).get("isolation_level", "read_uncommitted")
+        ConsumerConfig.from_options({"isolation_level": given})  # complains about what is none
+        return "read_committed" if given == "read_committed" else "read_uncommitted"
 
     async def started(self, start: Callable[[float], Coroutine[Any, Any, None]]) -> None:
         """Start a client; one whose attempts are all refused does not wait for the whole time."""

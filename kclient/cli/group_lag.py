@@ -14,7 +14,7 @@ from kclient.cli.errors import CommandError, close_to
 from kclient.errors import GroupIdNotFoundError
 
 if TYPE_CHECKING:
-    from kclient.admin import AsyncAdmin, ConsumerGroupDescription
+    from kclient.admin import AsyncAdmin, ConsumerGroupDescription, IsolationLevel
     from kclient.types import OffsetAndMetadata, TopicPartition
 
 COLUMNS = (
@@ -67,7 +67,7 @@ async def described_groups(
 
 
 async def offset_rows(
-    admin: AsyncAdmin, groups: Mapping[str, ConsumerGroupDescription]
+    admin: AsyncAdmin, groups: Mapping[str, ConsumerGroupDescription], isolation_level: IsolationLevel
 ) -> list[dict[str, Any]]:
     """A row for every partition of every group, in the order of the names."""
     gate = asyncio.Semaphore(_AT_ONCE)
@@ -79,9 +79,10 @@ async def offset_rows(
     offsets = dict(zip(groups, await asyncio.gather(*map(committed, groups)), strict=True))
     owners = {name: _owners(group) for name, group in groups.items()}
     partitions = sorted({each for of in (*offsets.values(), *owners.values()) for each in of})
-    ends = (await admin.list_offsets(partitions, raise_errors=False)).succeeded if partitions else {}
+    listed = await admin.list_offsets(partitions, isolation_level=isolation_level, raise_errors=False)
+    ends = {partition: found.offset for partition, found in listed.succeeded.items()}
     return [
-        _row(name, each, offsets[name].get(each), ends[each].offset if each in ends else None, owners[name])
+        _row(name, each, offsets[name].get(each), ends.get(each), owners[name])
         for name in groups
         for each in sorted({*offsets[name], *owners[name]})
     ]

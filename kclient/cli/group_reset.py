@@ -20,7 +20,7 @@ from kclient.cli.verbs import Verbs, asks
 from kclient.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kclient.admin import AsyncAdmin
+    from kclient.admin import AsyncAdmin, IsolationLevel
 
 EXAMPLES = """\
 kclient groups reset billing --all-topics --to-earliest             # shows the plan
@@ -83,7 +83,7 @@ async def _reset(options: argparse.Namespace, connection: Connection) -> int:
             )
         found = await admin.list_consumer_group_offsets(options.group)
         committed = {partition: each for partition, each in found.items() if each is not None}
-        plan = await _plan(options, admin, committed)
+        plan = await _plan(options, admin, committed, connection.isolation_level)
         _show(options, plan, committed)
         if options.execute:
             await admin.alter_consumer_group_offsets(options.group, plan)
@@ -95,7 +95,10 @@ async def _reset(options: argparse.Namespace, connection: Connection) -> int:
 
 
 async def _plan(
-    options: argparse.Namespace, admin: AsyncAdmin, committed: Mapping[TopicPartition, OffsetAndMetadata]
+    options: argparse.Namespace,
+    admin: AsyncAdmin,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    isolation_level: IsolationLevel,
 ) -> dict[TopicPartition, int]:
     from kclient.admin import OffsetSpec
 
@@ -104,17 +107,16 @@ async def _plan(
         await described(admin, {partition.topic for partition in wanted})
     else:
         wanted = dict.fromkeys(await _scope(options, admin, committed), 0)
-    first, end = [
-        {
-            partition: listed.offset
-            for partition, listed in (await admin.list_offsets(list(wanted), at)).items()
-        }
-        for at in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
-    ]
+
+    async def offsets(at: int) -> dict[TopicPartition, int]:
+        found = await admin.list_offsets(list(wanted), at, isolation_level=isolation_level)
+        return {partition: listed.offset for partition, listed in found.items()}
+
+    first, end = await offsets(OffsetSpec.EARLIEST), await offsets(OffsetSpec.LATEST)
 
     async def at_time(milliseconds: int) -> dict[TopicPartition, int]:
-        listed = await admin.list_offsets(list(wanted), milliseconds)
-        return {each: end[each] if at.offset < 0 else at.offset for each, at in listed.items()}
+        found = await offsets(milliseconds)
+        return {partition: end[partition] if at < 0 else at for partition, at in found.items()}
 
     if options.to_earliest:
         return first

@@ -103,7 +103,8 @@ async def _describe(options: argparse.Namespace, connection: Connection) -> int:
             columns = ("group", "coordinator", "assignor", "state", "members")
             found = [_state(group) for group in groups.values()]
         else:
-            columns, found = group_lag.COLUMNS, await group_lag.offset_rows(admin, groups)
+            columns = group_lag.COLUMNS
+            found = await group_lag.offset_rows(admin, groups, connection.isolation_level)
     if options.output == output.TABLE:
         for name, group in groups.items():
             if not group.members:

@@ -50,19 +50,19 @@ async def _lag(options: argparse.Namespace, connection: Connection) -> int:
     async with connection.admin() as admin:
         watch = _Watch(options)
         while True:
-            watch.show(await _rows(options, admin))
+            watch.show(await _rows(options, admin, connection.isolation_level))
             if options.watch is None:
                 return 0
             sys.stdout.flush()
             await asyncio.sleep(options.watch)
 
 
-async def _rows(options: argparse.Namespace, admin: Any) -> list[dict[str, Any]]:
+async def _rows(options: argparse.Namespace, admin: Any, isolation_level: Any) -> list[dict[str, Any]]:
     from kclient.cli import group_lag
 
     names = options.groups or await group_lag.consumer_groups(admin)
     groups = await group_lag.described_groups(admin, names, missing_ok=not options.groups)
-    found = await group_lag.offset_rows(admin, groups)
+    found = await group_lag.offset_rows(admin, groups, isolation_level)
     return found if options.partitions else list(group_lag.by_topic(found))
 
 

@@ -25,7 +25,7 @@ from kclient.consumer.config import ConsumerConfig
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kclient.admin import AsyncAdmin
+    from kclient.admin import AsyncAdmin, IsolationLevel
     from kclient.cli.formats import BytesRecord
 
     Write: TypeAlias = Callable[[Iterable[BytesRecord]], None]
@@ -87,7 +87,7 @@ async def read(wish: Wish, connection: Connection, write: Write) -> None:
         ]
         _check_partitions(wish, partitions)
         if wish.group is None:
-            starts, bounds = await _bounds(wish, admin, partitions)
+            starts, bounds = await _bounds(wish, admin, partitions, connection.isolation_level)
     shown = not is_terminal(sys.stdout)
     if wish.group is not None:
         async with _consumer(connection, **_group_options(wish, connection)) as consumer:
@@ -137,13 +137,13 @@ async def _consumer(connection: Connection, **more: Any) -> AsyncIterator[BytesC
 
 
 async def _bounds(
-    wish: Wish, admin: AsyncAdmin, partitions: list[TopicPartition]
+    wish: Wish, admin: AsyncAdmin, partitions: list[TopicPartition], isolation_level: IsolationLevel
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int] | None]:
     """The first offset of each partition to read, and the one to stop before; None to go on."""
     from kclient.admin import OffsetSpec
 
     async def offsets(at: int) -> dict[TopicPartition, int]:
-        found = await admin.list_offsets(partitions, at)
+        found = await admin.list_offsets(partitions, at, isolation_level=isolation_level)
         return {partition: listed.offset for partition, listed in found.items()}
 
     first, end = await asyncio.gather(offsets(OffsetSpec.EARLIEST), offsets(OffsetSpec.LATEST))
