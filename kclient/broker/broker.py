@@ -11,7 +11,8 @@ cluster in which leaders and coordinators can be moved, and nodes stopped and st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -81,7 +82,7 @@ class Broker:
         self.topics = TopicCatalogue(self.storage, self.clock, self.random, defaults)
         self._coordinators: dict[str, int] = {}
         self._upkeep = Upkeep(self)
-        self._to_close: list[Callable[[], None]] = []
+        self._to_close = ExitStack()
 
     def __repr__(self) -> str:
         return f"<Broker of {len(self.nodes)} nodes {self.where}, {len(self.topics.by_name)} topics>"
@@ -122,9 +123,11 @@ class Broker:
             raise
 
     async def _start(self) -> None:
+        self.storage.claim()
+        self._to_close.callback(self.storage.release)
         self.topics.load(list(self.nodes))
         # Only now: closing marks the directory as left in order, which one that could not be read is not.
-        self._to_close.append(self.topics.close)
+        self._to_close.callback(self.topics.close)
         self.cluster_id = self.storage.identify(self.cluster_id)
         self._start_groups()
         for node in self.nodes.values():
@@ -139,7 +142,7 @@ class Broker:
         store = OffsetsTopicStore(self)
         config = GroupConfig.from_settings(self.settings)
         self.groups = GroupCoordinator(store, self.clock, config, self.topics, self.random)
-        self._to_close.append(self.groups.close)
+        self._to_close.callback(self.groups.close)
         around = Surroundings(store, self.topics, config, self.clock, asyncio.get_running_loop())
         self.consumer_groups = ConsumerGroups(self.groups, around)
         self.groups.add_reader(self.consumer_groups)
@@ -150,8 +153,7 @@ class Broker:
         await self._upkeep.stop()
         for node in self.nodes.values():
             node.stop()
-        while self._to_close:
-            self._to_close.pop()()
+        self._to_close.close()
 
     async def __aenter__(self) -> Self:
         await self.start()

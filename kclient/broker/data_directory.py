@@ -8,16 +8,15 @@ directory is given. `TopicCatalogue` opens its logs through one of the two.
 from __future__ import annotations
 
 import logging
-import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from kclient.broker.directory_lock import DirectoryLock
 from kclient.broker.log.checkpoints import (
     CLEANER,
     LOG_START,
-    PARTITION_METADATA,
     RECOVERY_POINT,
     REPLICATION,
     PartitionLine,
@@ -32,7 +31,9 @@ from kclient.broker.log.checkpoints import (
 )
 from kclient.broker.log.config import LogConfig
 from kclient.broker.log.partition_log import PartitionLog
+from kclient.broker.log.recovery import clean_up
 from kclient.broker.log.storage import storage_errors
+from kclient.broker.strays import clear_the_way, directory_id, refuse_foreign, remove_deleted, sort_out
 from kclient.broker.topic_file import SavedTopic, read_topics, write_topics
 from kclient.clock import Clock
 from kclient.types import TopicPartition
@@ -44,6 +45,10 @@ Logs = Mapping[TopicPartition, PartitionLog]
 
 class Storage(Protocol):
     """Where logs are, and what is remembered of them from run to run."""
+
+    def claim(self) -> None: ...
+
+    def release(self) -> None: ...
 
     def load(self) -> list[SavedTopic]: ...
 
@@ -64,6 +69,12 @@ class Storage(Protocol):
 
 class Memory:
     """Remembers nothing."""
+
+    def claim(self) -> None:
+        """Nobody else can want it."""
+
+    def release(self) -> None:
+        """Nobody else can want it."""
 
     def load(self) -> list[SavedTopic]:
         return []
@@ -99,35 +110,54 @@ class DataDirectory:
     def __init__(self, path: Path, *, sync: bool) -> None:
         self.path = path
         self._sync = sync
+        self._lock: DirectoryLock | None = None
         self._clean = False
+        self._deleted: set[uuid.UUID] = set()
         self._recovery: dict[TopicPartition, int] = {}
         self._marks: dict[TopicPartition, int] = {}
 
     def __repr__(self) -> str:
         return f"<DataDirectory {self.path}, {'closed in good order' if self._clean else 'to be checked'}>"
 
-    def load(self) -> list[SavedTopic]:
-        """The topics of the last run. From here on this run counts as one that crashed, until `close`."""
+    def claim(self) -> None:
+        """Make the directory ours alone; `DataDirectoryError` says why not, and nothing was changed then."""
+        refuse_foreign(self.path)
         with storage_errors("making", self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = DirectoryLock.take(self.path)
+
+    def release(self) -> None:
+        """Let another broker have the directory."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def load(self) -> list[SavedTopic]:
+        """The topics of the last run. From here on this run counts as one that crashed, until `close`."""
+        topics = read_topics(self.path)
         self._clean = take_clean_shutdown(self.path)
         self._recovery = read_offsets(self.path / RECOVERY_POINT)
         self._marks = read_offsets(self.path / REPLICATION)
-        topics = read_topics(self.path)
-        self._remove_strays({topic.topic_id for topic in topics})
-        return topics
+        for topic in topics:
+            if topic.deleted:
+                remove_deleted(self.path, topic)
+        alive = [topic for topic in topics if not topic.deleted]
+        sort_out(self.path, alive)
+        return alive
 
     def identify(self, cluster_id: str) -> str:
         """The id of the cluster whose data this is: the one it was given first."""
         known = read_meta_properties(self.path).get("cluster.id")
         if known:
             return known
-        identity = uuid.uuid5(uuid.NAMESPACE_OID, cluster_id)
-        write_meta_properties(self.path, cluster_id=cluster_id, node_id=1, directory_id=identity)
+        write_meta_properties(
+            self.path, cluster_id=cluster_id, node_id=1, directory_id=directory_id(cluster_id)
+        )
         return cluster_id
 
     def save(self, topics: Iterable[SavedTopic]) -> None:
-        write_topics(self.path, topics, sync=self._sync)
+        kept = list(topics)
+        write_topics(self.path, kept, sync=self._sync)
+        self._deleted = {topic.topic_id for topic in kept if topic.deleted}
 
     def open_log(
         self, partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, clock: Clock
@@ -171,25 +201,11 @@ class DataDirectory:
 
     def _begin(self, directory: Path, partition: TopicPartition, topic_id: uuid.UUID) -> None:
         """Forget what an earlier topic of that name left, also in the files that partitions share."""
-        if (directory / PARTITION_METADATA).exists():
-            _remove(directory)
+        if read_partition_metadata(directory) in self._deleted:
+            clean_up(directory)
+        clear_the_way(directory)
         for name in (LOG_START, CLEANER):
             PartitionLine(directory, name).save(None)
         self._recovery.pop(partition, None)
         self._marks.pop(partition, None)
         write_partition_metadata(directory, topic_id)
-
-    def _remove_strays(self, known: set[uuid.UUID]) -> None:
-        """Remove what a crash left of topics that were being deleted.
-
-        Only directories that say which topic they belong to: others are not ours.
-        """
-        for metadata in self.path.glob(f"*/{PARTITION_METADATA}"):
-            if read_partition_metadata(metadata.parent) not in known:
-                _remove(metadata.parent)
-
-
-def _remove(directory: Path) -> None:
-    log.info("%s belongs to a topic that is no more, and is removed", directory)
-    with storage_errors("removing", directory):
-        shutil.rmtree(directory)

@@ -1,6 +1,7 @@
 """The file in a data directory that says which topics there are: `kclient-topics.json`.
 
-Kafka keeps this in its metadata log. What a topic holds is in the directories of its partitions.
+Kafka keeps this in its metadata log. What a topic holds is in the directories of its partitions. A topic that
+is being deleted stays in the file, marked, until its directories are gone: only what is marked is removed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class SavedTopic(NamedTuple):
     replicas: list[tuple[int, ...]]
     epochs: list[int]
     configs: dict[str, str]
+    deleted: bool = False
 
 
 def read_topics(directory: Path) -> list[SavedTopic]:
@@ -47,10 +49,14 @@ def _topic(saved: dict[str, Any]) -> SavedTopic:
         [tuple(nodes) for nodes in saved["replicas"]],
         saved["epochs"],
         saved["configs"],
+        saved.get("deleted", False),
     )
 
 
 def write_topics(directory: Path, topics: Iterable[SavedTopic], *, sync: bool) -> None:
     """Replace the file as a whole."""
     rows = [{**topic._asdict(), "topic_id": str(topic.topic_id)} for topic in topics]
+    for row in rows:
+        if not row["deleted"]:
+            del row["deleted"]
     write_file(directory / NAME, json.dumps(rows, indent=1).encode(), sync=sync)

@@ -20,6 +20,7 @@ from kclient.clock import Clock
 from kclient.errors import (
     InvalidPartitionsError,
     InvalidTopicError,
+    KafkaStorageError,
     TopicAlreadyExistsError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
@@ -114,6 +115,8 @@ class TopicCatalogue:
         self._clock = clock
         self._random = random
         self._defaults = defaults
+        # Deleted, and their directories perhaps not yet removed.
+        self._deleted: list[SavedTopic] = []
 
     def load(self, nodes: list[int]) -> None:
         """Open what an earlier run left; every partition begins an epoch, as after any loss of its leader."""
@@ -122,8 +125,7 @@ class TopicCatalogue:
             for replicas, epoch in zip(saved.replicas, saved.epochs, strict=True):
                 alive = tuple(node for node in replicas if node in nodes) or (nodes[0],)
                 self._add_partition(topic, alive, epoch + 1)
-        if self.by_name:
-            self.save()
+        self.save()
 
     def topic(self, name: str | None, topic_id: uuid.UUID | None = None) -> TopicState:
         """A topic by its id, or else by its name."""
@@ -162,7 +164,11 @@ class TopicCatalogue:
         self._log_config(saved.configs)
         # Saved before there are directories: a crash in between is made good by `load`, which makes them.
         self._storage.save([*self._saved(), saved])
-        topic = self._add(saved)
+        try:
+            topic = self._add(saved)
+        except KafkaStorageError:
+            self.save()
+            raise
         self._changed()
         return topic
 
@@ -172,6 +178,12 @@ class TopicCatalogue:
 
     def grow(self, topic: TopicState, replicas: list[tuple[int, ...]]) -> None:
         """Add partitions."""
+        saved = topic.saved()
+        grown = saved._replace(
+            replicas=[*saved.replicas, *replicas], epochs=[*saved.epochs, *(0 for _ in replicas)]
+        )
+        # As in `create`: on the list first, so that no directory is ever without its line there.
+        self._storage.save([grown if one.topic_id == topic.topic_id else one for one in self._saved()])
         for nodes in replicas:
             self._add_partition(topic, nodes)
         self.save()
@@ -189,12 +201,17 @@ class TopicCatalogue:
     def delete(self, topic: TopicState) -> None:
         del self.by_name[topic.name]
         del self.by_id[topic.topic_id]
-        # What a crash from here on leaves of its directories is removed by the next run.
+        # The next run ends what a crash from here on leaves undone.
+        gone = topic.saved()._replace(deleted=True)
+        self._deleted.append(gone)
         self.save()
         for partition in topic.partitions:
-            partition.log.delete()
             partition.wake()
         self._changed()
+        for partition in topic.partitions:
+            partition.log.delete()
+        self._deleted.remove(gone)
+        self.save()
 
     def save(self) -> None:
         """Keep what is known of topics; to be called after leaders or replicas were changed."""
@@ -215,7 +232,7 @@ class TopicCatalogue:
         self._storage.close(logs)
 
     def _saved(self) -> list[SavedTopic]:
-        return [topic.saved() for topic in self.by_name.values()]
+        return [*(topic.saved() for topic in self.by_name.values()), *self._deleted]
 
     def _add(self, saved: SavedTopic) -> TopicState:
         topic = TopicState(saved.name, saved.topic_id, [], saved.configs)

@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=9092, help="port of the first node (default: 9092)")
     parser.add_argument("--nodes", type=int, default=1, help="nodes, on consecutive ports (default: 1)")
     parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="where to keep records; without it they are in memory"
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="where to keep records; without it they are in memory. A directory serves one broker at a time; "
+        "one that a Kafka broker wrote is refused and left as it is",
     )
     parser.add_argument(
         "--fsync",

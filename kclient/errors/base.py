@@ -140,6 +140,10 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
     """
 
 
+class DataDirectoryError(KafkaError):
+    """The embedded broker must not write in a data directory: it is another broker's, or in use by one."""
+
+
 class AuthenticationError(KafkaError):
     """Client and broker could not agree on who the client is, over SASL or TLS; trying again cannot help."""
 

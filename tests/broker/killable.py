@@ -33,11 +33,11 @@ class Brokers:
         self.port = free_ports(1)[0]
         self.starts = 0
         self._options = options
-        self._pid: int | None = None
+        self.pid: int | None = None
         self._unread = b""
 
     def __repr__(self) -> str:
-        return f"<Brokers on {self.data}, {self.starts} starts, now {self._pid or 'none'}>"
+        return f"<Brokers on {self.data}, {self.starts} starts, now {self.pid or 'none'}>"
 
     @property
     def servers(self) -> str:
@@ -58,7 +58,7 @@ class Brokers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pid is not None:
+        if self.pid is not None:
             self.kill()
         assert self._forker.stdin is not None
         assert self._forker.stdout is not None
@@ -72,8 +72,8 @@ class Brokers:
         command = ["broker", "--port", str(self.port), "--data", str(self.data), *self._options]
         assert self._forker.stdin is not None
         self._forker.stdin.write(json.dumps(command).encode() + b"\n")
-        self._pid = int(self._line())
-        self._workspace.add(self._pid)
+        self.pid = int(self._line())
+        self._workspace.add(self.pid)
         said = self._line()
         assert said.startswith("Listening on"), said
         self.starts += 1
@@ -87,11 +87,11 @@ class Brokers:
         self._end(signal.SIGTERM)
 
     def _end(self, number: int) -> None:
-        assert self._pid is not None
-        os.kill(self._pid, number)
+        assert self.pid is not None
+        os.kill(self.pid, number)
         assert self._line() == "ended"
-        self._workspace.discard(self._pid)
-        self._pid = None
+        self._workspace.discard(self.pid)
+        self.pid = None
 
     def _line(self) -> str:
         assert self._forker.stdout is not None

@@ -268,6 +268,7 @@ def test_a_crash_while_topics_are_made_or_deleted_leaves_a_broker_that_starts(tm
         ends = {name: broker.topics.partition(name, 0).log.end_offset for name in ("kept", "made")}
         assert ends == {"kept": 3, "made": 0}
         assert not (killed / "deleted-0").exists()
+        assert len(list(killed.glob("deleted-*-stray"))) == 2
         assert (killed / "not-ours-0" / "letter").exists()
         for name in ("deleted", "later"):
             log = broker.create_topic(name).partitions[0].log

@@ -11,6 +11,7 @@ import shutil
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from kclient.broker.log.checkpoints import PARTITION_METADATA
 from kclient.broker.log.producers import Producers
 from kclient.broker.log.segment import MOST_RELATIVE, Segment, segment_path
 from kclient.broker.log.snapshots import latest_snapshot, remove_snapshots
@@ -182,6 +183,16 @@ def _forget(directory: Path, bases: list[int]) -> None:
 
 
 def clean_up(directory: Path) -> None:
-    """Remove a log's directory with all it holds."""
+    """Remove a log's directory with all it holds.
+
+    What says whose it is goes last, so that after a crash the rest is known for what it is.
+    """
+    last = directory / PARTITION_METADATA
     with storage_errors("removing", directory):
-        shutil.rmtree(directory)
+        for path in directory.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path != last:
+                path.unlink()
+        last.unlink(missing_ok=True)
+        directory.rmdir()

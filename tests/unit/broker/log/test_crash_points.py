@@ -6,48 +6,20 @@ so on. What the files hold at that moment is what a killed process leaves.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kclient.broker.log.partition_log import LogConfig, PartitionLog
 from kclient.errors import OffsetOutOfRangeError
 from tests.broker import segments
+from tests.support.crash_points import Fuse, Killed
 from tests.unit.broker.log.building import NOW, SetClock, contents, keyed
 
-CHANGES = ("pwrite", "ftruncate", "unlink", "rename", "replace", "mkdir")
 PLAIN = LogConfig(segment_bytes=500, index_interval_bytes=100, flush_messages=3)
 COMPACTED = LogConfig(
     segment_bytes=500, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01
 )
-
-
-class Killed(BaseException):
-    """The process is no more."""
-
-
-class Fuse:
-    """Lets so many changes of files happen, and none after them."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, lasts: int) -> None:
-        self.left = lasts
-        for name in CHANGES:
-            patch.setattr(os, name, self._guarded(getattr(os, name), halves=name == "pwrite"))
-
-    def _guarded(self, call: Callable[..., Any], *, halves: bool) -> Callable[..., Any]:
-        def guarded(*args: Any, **options: Any) -> Any:
-            if self.left <= 0:
-                if halves and self.left == 0:
-                    call(args[0], args[1][: len(args[1]) // 2], *args[2:])
-                self.left = -1
-                raise Killed
-            self.left -= 1
-            return call(*args, **options)
-
-        return guarded
 
 
 def work(directory: Path, config: LogConfig, acknowledged: dict[bytes, tuple[int, bytes]]) -> PartitionLog:
