@@ -78,9 +78,13 @@ class LoopThread:
             raise
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop; for callers that must not block, because they are on a loop too."""
+        """Run a coroutine on the loop; for callers that must not block, because they are on a loop too.
+
+        Cancelling the future cancels the coroutine.
+        """
         call = _Call(work)
         self._let_in(call)
+        call.result.add_done_callback(partial(self._cancelled, call))
         return call.result
 
     def stop(self) -> None:
@@ -129,6 +133,12 @@ class LoopThread:
             if not self._ending and not call.result.done():
                 self._loop.call_soon_threadsafe(call.call_off)
 
+    def _cancelled(self, call: _Call[T], result: Future[T]) -> None:
+        if result.cancelled():
+            with self._gate:
+                if not self._ending:
+                    self._loop.call_soon_threadsafe(call.call_off)
+
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
@@ -166,6 +176,8 @@ class _Call(Generic[T]):
             self.result.cancel()
             return
         error = task.exception()
+        if not self.result.set_running_or_notify_cancel():
+            return  # the caller was cancelled in this moment
         if error is None:
             self.result.set_result(task.result())
         else:

@@ -51,6 +51,7 @@ class Admin:
     @configured_by(ClientConfig)
     def __init__(self, config: ClientConfig) -> None:
         self._admin = AsyncAdmin(**vars(config))
+        self._closers: list[object] = []
         self._thread = LoopThread(f"kclient admin {config.client_id}")
 
     @classmethod
@@ -62,6 +63,7 @@ class Admin:
         """
         admin = cls.__new__(cls)
         admin._admin = AsyncAdmin(**options)
+        admin._closers = []
         admin._thread = thread
         admin._shares_thread = True
         return admin
@@ -90,12 +92,19 @@ class Admin:
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Close all connections; calls in flight fail with `ClientClosedError`. Ends within `timeout_ms`."""
         # In a forked child there is nothing to close: thread and connections are the parent's.
-        if self._thread.running:
+        if not self._thread.running:
+            return
+        me = object()
+        self._closers.append(me)
+        try:
             # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
             with contextlib.suppress(ClientClosedError):
                 self._thread.call(self._admin.close(timeout_ms))
-            if not self._shares_thread:
-                self._thread.stop()
+        finally:
+            self._closers.remove(me)
+        others = self._closers and not self._admin.ending.done  # and have more patience
+        if not self._shares_thread and not others:
+            self._thread.stop()
 
     def health(self) -> ClusterHealth:
         """Whether the client is in touch with its cluster; never waits for the network."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from contextlib import suppress
 from typing import Self
 
 from kclient.admin.verbs.cluster import ClusterVerbs
@@ -14,6 +15,7 @@ from kclient.admin.verbs.offsets import OffsetVerbs
 from kclient.admin.verbs.topics import TopicVerbs
 from kclient.cluster.client import Cluster, ClusterHealth
 from kclient.config import ClientConfig, configured_by
+from kclient.ending import Ending
 from kclient.errors import ClientClosedError
 
 CLOSE_TIMEOUT_MS = 5_000
@@ -46,6 +48,7 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
     @configured_by(ClientConfig)
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
+        self.ending = Ending()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "new" if self._cluster is None else "open"
@@ -64,16 +67,15 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
             raise
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Close all connections; calls in flight fail with `ClientClosedError`. Ends within `timeout_ms`."""
+        """Close all connections; calls in flight fail with `ClientClosedError`. Ends within `timeout_ms`.
+
+        Calls at the same time wait for the same end, and one that is cancelled does not stop it.
+        """
         self._closed = True
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
-            try:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await cluster.close()
-            except TimeoutError:
-                # What is left was told to close; nobody needs to wait until it has.
-                return
+            self.ending.begin(_closed(cluster, timeout_ms / 1000))
+        await self.ending.wait(timeout_ms / 1000)
 
     @property
     def closed(self) -> bool:
@@ -112,6 +114,13 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
                 f"{self!r} belongs to another event loop: every loop needs a client of its own"
             )
         return self._cluster
+
+
+async def _closed(cluster: Cluster, seconds: float) -> None:
+    # What is left after that was told to close; nobody needs to wait until it has.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await cluster.close()
 
 
 def _close_soon(cluster: Cluster) -> None:

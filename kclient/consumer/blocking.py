@@ -12,6 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from kclient.consumer.bells import ThreadBell
@@ -66,6 +67,8 @@ class Consumer(Controls, Generic[K, V]):
         self._engine = Engine(config, self._bell, shared_lock())
         self._polling = threading.Lock()
         self._thread: LoopThread | None = None
+        # Threads that close it at this moment: appending and removing need no lock.
+        self._closers: list[int] = []
         if topics:
             self.subscribe(topics)
 
@@ -87,28 +90,38 @@ class Consumer(Controls, Generic[K, V]):
         self.close()
 
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`."""
+        """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`.
+
+        Threads that close it at the same time wait for the same end.
+        """
         if not self.closed:
             self._engine.poller.begin()  # the application is done with what it got
         self._close(timeout_ms)
 
     def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        thread = self._thread
+        thread, me = self._thread, threading.get_ident()
+        if me in self._closers:  # a listener that is called by the end closes the consumer once more
+            return
         # In a forked child there is nothing to close: thread and connections are the parent's.
         if thread is None or not thread.running:
             self._engine.closed = True
             return
-        # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
-        with contextlib.suppress(ClientClosedError):
-            closing = thread.submit(self._engine.close(timeout_ms))
-            closing.add_done_callback(lambda _: self._bell.ring())
-            while not closing.done():  # a listener that leaving calls is run here
-                self._bell.clear()
-                self._errands.run()
-                if not closing.done():
-                    self._bell.wait(0.1)
-            closing.result()
-        self._end_thread()
+        self._closers.append(me)
+        try:
+            # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
+            with contextlib.suppress(ClientClosedError, CancelledError):
+                closing = thread.submit(self._engine.close(timeout_ms))
+                closing.add_done_callback(lambda _: self._bell.ring())
+                while not closing.done():  # a listener that leaving calls is run here
+                    self._bell.clear()
+                    self._errands.run()
+                    if not closing.done():
+                        self._bell.wait(0.1)
+                closing.result()
+        finally:
+            self._closers.remove(me)
+        if self._engine.ending.done or not self._closers:  # else another thread has more patience
+            self._end_thread()
 
     def _end_thread(self) -> None:
         thread, self._thread = self._thread, None

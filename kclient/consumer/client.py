@@ -15,8 +15,9 @@ from kclient.consumer.bridge import CarriedListener, to_loop
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.controls import Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
-from kclient.consumer.engine import Engine, time_of, topic_partition
+from kclient.consumer.engine import GRACE, Engine, time_of, topic_partition
 from kclient.consumer.offsets import OffsetAndTimestamp
+from kclient.ending import Ending
 from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread, shared_lock
 from kclient.types import OffsetAndMetadata, Record, TopicPartition
@@ -55,6 +56,8 @@ class AsyncConsumer(Controls, Generic[K, V]):
     def __init__(self: AsyncConsumer[Any, Any], *topics: str, **options: Any) -> None:
         self._config = config = ConsumerConfig.from_options(options)
         self._bell = LoopBell()
+        # Of engine and thread; without a thread the engine's own end is enough.
+        self._ending = Ending()
         lock = shared_lock() if config.io_thread else None
         self._engine = Engine(config, self._bell, lock)
         if topics:
@@ -64,14 +67,14 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     async def start(self, timeout_ms: float | None = None) -> None:
         """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
-        threads = self._config.io_thread
+        threads, running = self._config.io_thread, self._engine.cluster is not None
         self._bell.bind(asyncio.get_running_loop(), threads=threads)
         if threads and self._thread is None and not self.closed:
             self._thread = LoopThread(f"kclient consumer {self._config.client_id}")
         try:
             await self._run(self._engine.start(timeout_ms))
         except BaseException:
-            if self._engine.cluster is None:
+            if not running:
                 await self._end_thread()
             raise
 
@@ -80,12 +83,23 @@ class AsyncConsumer(Controls, Generic[K, V]):
         await self.close()
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`."""
+        """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`.
+
+        Calls at the same time wait for the same end, and one that is cancelled does not stop it.
+        """
         if not self.closed:
             self._engine.poller.begin()  # the application is done with what it got
         await self._close(timeout_ms)
 
     async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        if self._thread is None:
+            await self._engine.close(timeout_ms)
+            return
+        if not self._ending.begun:
+            self._ending.begin(self._close_with_thread(timeout_ms))
+        await self._ending.wait(timeout_ms / 1000 + 3 * GRACE)
+
+    async def _close_with_thread(self, timeout_ms: float) -> None:
         try:
             await self._run(self._engine.close(timeout_ms))
         finally:

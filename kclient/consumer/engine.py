@@ -31,13 +31,14 @@ from kclient.consumer.poller import Poller, Wanted
 from kclient.consumer.reader import Reader
 from kclient.consumer.seam import Group, OffsetStore
 from kclient.consumer.subscription import Subscription
+from kclient.ending import Ending
 from kclient.errors import ClientClosedError, ConfigurationError, IllegalStateError, KafkaError, WakeupError
 from kclient.types import OffsetAndMetadata, TopicPartition
 
 # From another thread, the group is told of the application's calls at most so often, in seconds.
 _TELL_EVERY = 0.05
 # What closing tasks and sockets may take in any case, in seconds.
-_GRACE = 0.1
+GRACE = 0.1
 _LAST_OFFSET = 2**63 - 1
 _LAST_EPOCH = 2**31 - 1
 
@@ -73,6 +74,7 @@ class Engine:
         self.group: Group | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
+        self.ending = Ending()
         self.woken = False
         self.last_poll: float | None = None
         self._threads = lock is not None
@@ -116,21 +118,26 @@ class Engine:
             await self.group.start()
 
     async def close(self, timeout_ms: float) -> None:
-        """Leave the group and close all connections, by the deadline."""
-        if self.closed:
-            return
-        self.closed = True
-        self.bell.ring()
-        cluster, reader, loop = self.cluster, self.reader, self.loop
-        if cluster is None or loop is None:
-            return
-        deadline = Deadline.after(loop, timeout_ms / 1000)
+        """Leave the group and close all connections, by the deadline.
+
+        Who comes later waits for the end of what the first call began.
+        """
+        if not self.closed:
+            self.closed = True
+            self.bell.ring()
+            cluster, loop = self.cluster, self.loop
+            if cluster is not None and loop is not None:
+                deadline = Deadline.after(loop, timeout_ms / 1000)
+                self.ending.begin(self._close(cluster, loop, deadline))
+        await self.ending.wait(timeout_ms / 1000 + 2 * GRACE)
+
+    async def _close(self, cluster: Cluster, loop: asyncio.AbstractEventLoop, deadline: Deadline) -> None:
         try:
             if self.group is not None:
                 await self.group.close(deadline)  # a listener may still commit
         finally:
             self.cluster = None
-            await self._let_go(cluster, reader, max(_GRACE, deadline.remaining(loop)))
+            await self._let_go(cluster, self.reader, max(GRACE, deadline.remaining(loop)))
 
     async def _let_go(self, cluster: Cluster, reader: Reader | None, seconds: float) -> None:
         try:

@@ -54,6 +54,8 @@ class Producer:
         self._config = config
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._closed = False
+        # Threads that close it at this moment: appending and removing need no lock.
+        self._closers: list[object] = []
         self._thread = LoopThread(f"kclient producer {config.client_id}")
         try:
             self._core = self._thread.call(_make(config))
@@ -174,7 +176,10 @@ class Producer:
         self._call(flush())
 
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Deliver what is there, then close; a `KafkaTimeoutError` says how many records were given up."""
+        """Deliver what is there, then close; a `KafkaTimeoutError` says how many records were given up.
+
+        Threads that call it, or `flush`, at the same time wait for the same end; see `AsyncProducer.close`.
+        """
         if asyncio._get_running_loop() is self._core.loop:
             raise RuntimeError(
                 f"a callback of {self!r} cannot close it: nothing would be delivered while it waits"
@@ -187,12 +192,16 @@ class Producer:
         async def close() -> None:
             await self._core.close(Deadline.after(self._core.loop, timeout_ms / 1000))
 
+        me = object()
+        self._closers.append(me)
         try:
             # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
             with contextlib.suppress(ClientClosedError):
                 self._thread.call(close())
         finally:
-            self._thread.stop()
+            self._closers.remove(me)
+            if self._core.ended or not self._closers:  # else another thread still waits for deliveries
+                self._thread.stop()
 
     @property
     def closed(self) -> bool:

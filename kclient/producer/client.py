@@ -189,6 +189,8 @@ class AsyncProducer:
         What failed is said by its `Delivery`, not here. Without `timeout_ms` it takes as long as deliveries
         may, `delivery_timeout_ms`.
         """
+        if self._core is None and self._closed:
+            raise ClientClosedError(f"{self!r} was flushed after it had been closed")
         if self._core is not None:
             self._check_loop(self._core)
             milliseconds = self._config.delivery_timeout_ms + 1_000 if timeout_ms is None else timeout_ms
@@ -198,15 +200,19 @@ class AsyncProducer:
         """Deliver what is there, then close all connections.
 
         Records that are not delivered within `timeout_ms` fail, and a `KafkaTimeoutError` says how many.
+        Calls at the same time wait for the same end, each for its own time; records fail with the last one.
         """
-        core = self._core
-        if core is not None and not self._inherited:
+        core = None if self._inherited else self._core
+        if core is not None:
             self._check_loop(core)
-            self._core = None
         self._closed = True
         self._leave()
-        if core is not None and not self._inherited:
-            await core.close(Deadline.after(core.loop, timeout_ms / 1000))
+        if core is not None:
+            try:
+                await core.close(Deadline.after(core.loop, timeout_ms / 1000))
+            finally:
+                if core.ended:
+                    self._core = None
 
     async def stop(self) -> None:
         """`close`, under the name that aiokafka has for it."""
@@ -233,7 +239,7 @@ class AsyncProducer:
 
     def __del__(self) -> None:
         core = self._core
-        if core is None or self._inherited:
+        if core is None or self._inherited or self._closed:
             return
         warnings.warn(
             f"{self!r} was never closed: use `async with` or await close()", ResourceWarning, 2, self

@@ -53,6 +53,8 @@ class Core:
         self.dispatcher = Dispatcher(config, self.cluster, self.accumulator)
         self.dispatcher.start()
         self.cluster.metadata.start()
+        # Callers of `close` that wait, each with a deadline of its own.
+        self._closers = 0
         self._ending: asyncio.Task[None] | None = None
 
     def _wake(self, urgency: Urgency) -> None:
@@ -153,16 +155,32 @@ class Core:
             raise deadline.expired(f"flushing: {self._left()}, which")
 
     async def close(self, deadline: Deadline) -> None:
-        """Deliver what is there, as far as time allows, and end; raises if records were left undelivered."""
+        """Deliver what is there, as far as time allows, and end; raises if records were left undelivered.
+
+        Callers that come while it closes wait for the same records, each until its own deadline. With the
+        last of them, also one that is cancelled, what is not delivered is given up.
+        """
         self.accumulator.refuse(ClientClosedError("the producer is closed"))
+        delivered, left = False, ""
+        self._closers += 1
         try:
             delivered = await self.dispatcher.flush(deadline)
             left = "" if delivered else self._left()
         finally:
-            error = ClientClosedError("the producer was closed before the record was delivered")
-            await self.abandon(error)
+            self._closers -= 1
+            others = self._closers > 0
+            if delivered or not others:
+                await self.abandon(
+                    ClientClosedError("the producer was closed before the record was delivered")
+                )
         if not delivered:
-            raise deadline.expired(f"closing the producer: {left} and were given up; it")
+            fate = "; another call still waits for them, closing" if others else " and were given up; it"
+            raise deadline.expired(f"closing the producer: {left}{fate}")
+
+    @property
+    def ended(self) -> bool:
+        """Whether what was not delivered is given up, and tasks and connections are told to end."""
+        return self._ending is not None
 
     async def abandon(self, error: KafkaError) -> None:
         """End at once; what is not delivered fails with `error`.
@@ -170,9 +188,10 @@ class Core:
         It does so before anything is awaited, and the rest goes on if whoever awaits it is cancelled: by a
         second time limit, or as the loop of a blocking producer is stopped.
         """
-        self.accumulator.refuse(error)
-        tasks = self.dispatcher.close(error)
-        self._ending = self.loop.create_task(self._end(tasks), name="kclient producer ends")
+        if self._ending is None:
+            self.accumulator.refuse(error)
+            tasks = self.dispatcher.close(error)
+            self._ending = self.loop.create_task(self._end(tasks), name="kclient producer ends")
         await asyncio.shield(self._ending)
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:

@@ -130,6 +130,25 @@ async def test_a_closed_client_says_so_and_may_be_closed_again(brokers: Brokers)
     assert not admin.health().connected
 
 
+async def test_every_caller_of_close_waits_for_the_end_and_one_that_is_cancelled_does_not_stop_it(
+    brokers: Brokers,
+) -> None:
+    fakes = brokers()
+    admin = admin_of(fakes)
+    fakes[1].always(ApiKey.LIST_GROUPS, silent)
+    await admin.start()
+    call = asyncio.ensure_future(admin.list_groups())
+    await until(lambda: fakes.count(ApiKey.LIST_GROUPS) > 0)
+    closing = [asyncio.ensure_future(admin.close()) for _ in range(3)]
+    await asyncio.sleep(0)
+    closing[0].cancel()
+    await asyncio.wait(closing)
+    assert [each.cancelled() for each in closing] == [True, False, False]
+    assert admin.ending.done
+    with pytest.raises(ClientClosedError):
+        await call
+
+
 @pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS])
 async def test_calls_in_flight_when_the_client_is_closed_are_told(
     loop: VirtualLoop, brokers: Brokers, key: ApiKey

@@ -240,6 +240,33 @@ def test_a_consumer_that_is_never_closed_warns(running: RunningBroker) -> None:
     thread._thread.join()
 
 
+@pytest.mark.filterwarnings("error")
+def test_with_a_thread_of_its_own_a_cancelled_call_ends_there_too(
+    running: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with AsyncConsumer(bootstrap_servers=running.bootstrap_servers, io_thread=True) as consumer:
+            unknown = part(0, "nowhere")
+            consumer.assign([unknown])
+            asking = asyncio.ensure_future(consumer.position(unknown))
+            await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+            assert asking.cancelled()
+            assert consumer._thread is not None
+            names = consumer._thread.submit(_tasks())
+            assert not [name for name in await asyncio.wrap_future(names) if "position" in name]
+
+    asyncio.run(main())
+    assert not caplog.records
+
+
+async def _tasks() -> list[str]:
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return [repr(task.get_coro()) for task in asyncio.all_tasks()]
+
+
 def test_with_a_thread_of_its_own_a_client_works_while_the_loop_is_blocked(running: RunningBroker) -> None:
     async def main() -> None:
         options: dict[str, Any] = {

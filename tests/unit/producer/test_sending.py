@@ -304,7 +304,8 @@ def test_a_closed_producer_says_so() -> None:
                 await use
         with pytest.raises(ClientClosedError):
             producer.send_nowait("t", b"x")
-        await producer.flush()
+        with pytest.raises(ClientClosedError):
+            await producer.flush()
         assert not producer.health().connected
 
     producing(check)
