@@ -1,8 +1,11 @@
-"""Batch reads: `spark.read.format("kclient")`. Planned on the driver, read in tasks."""
+"""Batch reads: `spark.read.format("kclient")`. Planned on the driver, read in tasks.
+
+Takes no filters (`pushFilters`): Spark keeps one plan for each `load()` and reads every query by the one that
+was made last, so what a filter of one query left out would be missing in the others.
+"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """One read of a range of every partition."""
+    """One read of a range of every partition. `schema` may name only some of the columns."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = options_.parse(options, options_.Use.BATCH_READ)
@@ -75,16 +78,3 @@ class BatchReader(DataSourceReader):
                 )
                 end[key] = latest
         return end
-
-
-def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """A reader for a schema, which may name only some of the columns.
-
-    Spark refuses a reader that takes filters while `spark.sql.python.filterPushdown.enabled` is off, and does
-    not tell whether it is; only the process that it plans with filters in has this module loaded.
-    """
-    if "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules:
-        from kclient.spark.pushdown import FilteringReader  # noqa: PLC0415 - imports what 4.1 added
-
-        return FilteringReader(options, schema)
-    return BatchReader(options, schema)

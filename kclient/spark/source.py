@@ -27,7 +27,7 @@ class KafkaDataSource(DataSource):
         return schema
 
     def reader(self, schema: StructType) -> Any:
-        return _module("batch").batch_reader(self.options, schema)
+        return _module("batch").BatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         return _module("stream").stream_reader(self.options, schema)

@@ -69,7 +69,9 @@ def test_a_batch_has_the_columns_of_sparks_own_source(spark: Any, broker: Runnin
         assert headers == ([("parity", b"odd")] if number % 2 else None)
 
 
-def test_offsets_schema_and_filters_bound_what_a_batch_reads(spark: Any, broker: RunningBroker) -> None:
+def test_offsets_and_schema_bound_what_a_batch_reads_and_filters_are_sparks(
+    spark: Any, broker: RunningBroker
+) -> None:
     fill(broker, range(300))
 
     some = reader(spark, broker, startingOffsets='{"orders":{"1":90}}', endingOffsets='{"orders":{"0":5}}')
@@ -83,7 +85,53 @@ def test_offsets_schema_and_filters_bound_what_a_batch_reads(spark: Any, broker:
     assert pruned.agg({"offset": "sum"}).first()[0] == 3 * sum(range(100))
     assert late.count() == 10
     assert [row["offset"] for row in one.collect()] == [97, 98, 99]
-    assert "offset" not in one._jdf.queryExecution().executedPlan().toString().split("Filter")[-1][:40]
+
+
+def test_filters_of_one_query_do_not_reach_into_another(spark: Any, broker: RunningBroker) -> None:
+    """Spark keeps one plan of a `load()` for all its queries, with what was pushed down last."""
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+    fill(broker, range(300))
+    whole = reader(spark, broker).load()
+    second, early = whole.where("partition = 1"), whole.where("offset < 10")
+
+    assert [second.count(), whole.count()] == [100, 300]
+    assert [early.count(), second.count(), whole.count()] == [30, 100, 300]
+    assert second.union(early).count() == 130
+    assert second.join(early, ["partition", "offset"]).count() == 10
+    assert early.alias("a").join(whole.alias("b"), "offset").count() == 90
+    assert whole.where("partition = 1").exceptAll(early).count() == 90
+    assert second.where("timestamp >= timestamp_millis(1700000000290)").count() == 3
+    assert whole.count() == 300
+
+
+def test_filters_on_a_view_do_not_reach_into_another_query(spark: Any, broker: RunningBroker) -> None:
+    fill(broker, range(300))
+    spark.sql(
+        "create or replace temporary view orders_now using kclient options "
+        f"('kafka.bootstrap.servers' '{broker.bootstrap_servers}', 'subscribe' 'orders')"
+    )
+
+    def count(rest: str = "") -> int:
+        found: int = spark.sql(f"select count(*) from orders_now {rest}").first()[0]
+        return found
+
+    assert [count("where partition = 1"), count(), count("where offset < 10"), count()] == [100, 300, 30, 300]
+    both = "a join orders_now b on a.offset = b.offset where a.partition = 1 and b.partition = 2"
+    assert [count(both), count()] == [100, 300]
+    spark.catalog.dropTempView("orders_now")
+
+
+def test_a_batch_keeps_its_first_plan_and_another_load_sees_what_came_since(
+    spark: Any, broker: RunningBroker
+) -> None:
+    """As long as nothing is filtered: Spark plans a Python source once for each `load()`."""
+    fill(broker, range(300))
+    orders = reader(spark, broker).load()
+
+    assert orders.count() == 300
+    fill(broker, range(300, 307))
+    assert orders.count() == 300
+    assert reader(spark, broker).load().count() == 307
 
 
 def test_a_stream_goes_on_from_its_checkpoint_and_commits_for_its_group(
