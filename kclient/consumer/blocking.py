@@ -160,12 +160,16 @@ class Consumer(Controls, Generic[K, V]):
 
     def unsubscribe(self) -> None:
         """Read nothing. A group is left, after offsets were committed and the listener was told."""
-        super().unsubscribe()
-        # The listener wants this thread. Unless it is what calls, or somebody else comes by who runs it.
-        if not self.closed and self._polling.acquire(blocking=False):
-            try:
+        # The listener wants this thread. Unless it is what calls, or another thread polls, which runs it.
+        alone = not self.closed and self._polling.acquire(blocking=False)
+        try:
+            if alone:
+                self._engine.poller.begin()  # the application is done with what it got
+            super().unsubscribe()
+            if alone:
                 self._give_up()
-            finally:
+        finally:
+            if alone:
                 self._polling.release()
 
     def _give_up(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kclient.clock import Deadline
@@ -88,12 +89,13 @@ class Commits:
         self._loop = asyncio.get_running_loop()
         self._queue: list[_Commit] = []
         self._filled = asyncio.Event()
+        self._progress = asyncio.Event()  # rung when something was committed, or given up
         self._closed = False
         self._failing = False
 
     async def commit(self, deadline: Deadline, offsets: Offsets | None = None) -> None:
-        """Commit these, or what was consumed; retried until the deadline. Raises `CommitFailedError`."""
-        wanted = dict(self._positions.consumed() if offsets is None else offsets)
+        """Commit these, or what was handed out; retried until the deadline. Raises `CommitFailedError`."""
+        wanted = dict(self._positions.to_commit() if offsets is None else offsets)
         if not wanted:
             return
         settled: asyncio.Future[dict[TopicPartition, KafkaError]] = self._loop.create_future()
@@ -112,12 +114,13 @@ class Commits:
         finally:
             if commit in self._queue:  # given up: it must not be committed later, after something newer
                 self._queue.remove(commit)
+                self._ring()
         if failed:
             raise _failure(failed)
 
     def commit_nowait(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
         """Commit in the background. `callback(offsets, error)` is called once, on the loop."""
-        wanted = dict(self._positions.consumed() if offsets is None else offsets)
+        wanted = dict(self._positions.to_commit() if offsets is None else offsets)
 
         def done(failed: dict[TopicPartition, KafkaError]) -> None:
             error = _failure(failed) if failed else None
@@ -153,14 +156,34 @@ class Commits:
             await asyncio.sleep(wait)  # the next heartbeat brings another epoch
 
     async def before_revoking(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
-        """Commit what was processed of partitions that go, where that is automatic; never raises."""
-        if not self._settings.enable_auto_commit:
-            return
-        processed = {p: at for p, at in self._positions.processed().items() if p in partitions}
+        """Commit what was processed of partitions that go, where that is automatic; never raises.
+
+        What the application has asked to be committed in the background is waited for in any case.
+        """
+        processed: dict[TopicPartition, OffsetAndMetadata] = {}
+        if self._settings.enable_auto_commit:
+            processed = {p: at for p, at in self._positions.processed().items() if p in partitions}
         try:
             await self.commit(deadline, processed)
         except KafkaError as error:
             log.warning("what was processed before partitions went was not committed: %s", error)
+        await self.under_way(partitions, deadline)
+
+    async def before_closing(self, deadline: Deadline) -> None:
+        """The same of everything, without a place in the group."""
+        await self.before_revoking({*self._positions.assigned(), *self._positions.processed()}, deadline)
+
+    def commit_processed(self) -> None:
+        """Commit what was processed in the background, where that is automatic: partitions were dropped."""
+        if self._settings.enable_auto_commit and self._may_commit():
+            self.commit_nowait(self._positions.processed())
+
+    async def under_way(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
+        """Wait until nothing of these partitions waits to be committed, at most until the deadline."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline.at):
+                while any(not commit.waiting.keys().isdisjoint(partitions) for commit in self._queue):
+                    await self._progress.wait()
 
     async def run(self) -> None:
         """Send what is waiting, one request at a time."""
@@ -203,6 +226,11 @@ class Commits:
         for commit in queue:
             commit.failed |= dict.fromkeys(commit.waiting, ClientClosedError("the consumer was closed"))
             commit.done(commit.failed)
+        self._ring()
+
+    def _ring(self) -> None:
+        self._progress.set()
+        self._progress.clear()
 
     def _may_commit(self) -> bool:
         """Whether there is a place in the group, or none is needed because nothing is subscribed."""
@@ -241,11 +269,15 @@ class Commits:
                 # may have committed newer offsets, so only what is still ours is committed.
                 moved = IllegalGenerationError(about=f"group {self._settings.group_id}: it has rebalanced")
                 self._give_up(commit, {p: moved for p in commit.waiting if p not in ours})
+            if commit.waiting:
+                gone = IllegalGenerationError(about=f"group {self._settings.group_id}: the partition went")
+                self._give_up(commit, dict.fromkeys(self._positions.forfeited(commit.waiting), gone))
 
     def _give_up(self, commit: _Commit, errors: Mapping[TopicPartition, KafkaError]) -> None:
         for partition, error in errors.items():
             commit.settle(partition, error)
         self._finish(commit)
+        self._ring()
 
     def _finish(self, commit: _Commit) -> None:
         if not commit.waiting and commit in self._queue:
@@ -279,6 +311,7 @@ class Commits:
     def _settle(self, batch: list[_Commit], outcomes: Mapping[TopicPartition, KafkaError | None]) -> None:
         for commit in batch:
             commit.attempts += 1
+            self._positions.committed({p: at for p, at in commit.waiting.items() if outcomes[p] is None})
             for partition in list(commit.waiting):
                 outcome = outcomes[partition]
                 if outcome is None or not _worth_another(outcome, commit.attempts):
@@ -286,6 +319,7 @@ class Commits:
                 else:
                     commit.last_error = outcome
             self._finish(commit)
+        self._ring()
 
 
 def _newest(batch: list[_Commit]) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -102,8 +102,11 @@ class Controls:
         return self._engine.subscription.topics
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without sharing them with a group."""
-        self._engine.subscription.assign_by_hand([topic_partition(each) for each in partitions])
+        """Read exactly these partitions, without sharing them with a group.
+
+        Automatic commits cover what was handed out of those that are read no more, too.
+        """
+        self._engine.assign([topic_partition(each) for each in partitions])
 
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are read now."""
@@ -214,7 +217,7 @@ class Controls:
         `callback(offsets, error)` is told how it went. An older commit never overtakes a newer one.
         """
         store = self._engine.offset_store()
-        chosen = self._engine.subscription.consumed() if offsets is None else places(offsets)
+        chosen = self._engine.subscription.to_commit() if offsets is None else places(offsets)
         self._engine.post(lambda: store.commit_nowait(chosen, callback))
 
     def group_metadata(self) -> GroupMetadata:

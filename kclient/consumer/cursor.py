@@ -82,6 +82,7 @@ class Cursor:
         "_position",
         "asked",
         "backoff",
+        "committed",
         "epoch",
         "fenced",
         "fetch_epoch",
@@ -117,6 +118,7 @@ class Cursor:
         self.epoch = NO_EPOCH  # of the record before the position
         # The position when the application last asked for more: all before it counts as processed.
         self.processed: tuple[int, int] | None = None
+        self.committed = -1  # nothing before this is owed to the group: reading began there, or it has it
         self.fetch_offset = -1
         self.fetch_epoch = NO_EPOCH
         self.high_watermark: int | None = None
@@ -157,6 +159,7 @@ class Cursor:
         self._position = self.fetch_offset = offset
         self.epoch = self.fetch_epoch = epoch
         self.processed = (offset, epoch)
+        self.committed = offset
         self.happens(Event.FOUND)
 
     def move(self, position: int, epoch: int) -> None:

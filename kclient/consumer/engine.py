@@ -238,6 +238,12 @@ class Engine:
         if self.reader is not None:
             self.post(self._subscription_changed)
 
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read exactly these."""
+        self.subscription.assign_by_hand(partitions)
+        if self.group is not None:
+            self.post(self.group.assigned_by_hand)
+
     def unsubscribe(self) -> None:
         """Nothing is to be read. The listener stays: it is told of what is given up now."""
         self.subscription.unsubscribe(in_group=self.group is not None)

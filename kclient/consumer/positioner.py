@@ -154,7 +154,10 @@ class Lookup(Worker):
         found = {}
         if reader.store is not None:
             partitions = [cursor.partition for cursor in cursors]
-            found = await reader.store.committed(partitions, reader.cluster.deadline())
+            deadline = reader.cluster.deadline()
+            # The application may have dropped them a moment ago, and have taken them up again.
+            await reader.store.under_way(partitions, deadline)
+            found = await reader.store.committed(partitions, deadline)
         for cursor in cursors:
             committed = found.get(cursor.partition)
             with reader.subscription.lock:

@@ -38,20 +38,33 @@ class Positions(Protocol):
     def assigned(self) -> frozenset[TopicPartition]:
         """Every partition that is read now, fenced ones included."""
 
-    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The next offset to hand out of each assigned partition that has one: what `commit()` commits."""
+    def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit()` commits: the next offset to hand out of each assigned partition that has one.
+
+        And, once each, what was handed out of partitions that went before it was committed: see `forfeited`.
+        """
+
+    def forfeited(self, offsets: Offsets) -> frozenset[TopicPartition]:
+        """Of which partitions the offsets cannot be committed any more, because the partitions went since."""
 
     def processed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The same, but without what the application got last and may still be working on.
+        """What auto commit commits: all but what the application got last and may still be working on.
 
-        That is what auto commit commits: records count as processed once the application asks for more.
+        Records count as processed once the application asks for more. Partitions that it has dropped itself
+        are in it until they were committed.
         """
+
+    def committed(self, offsets: Offsets) -> None:
+        """These were committed."""
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with these, their positions still to be found: committed, or else by the reset policy."""
 
-    def revoke(self, partitions: Collection[TopicPartition]) -> None:
-        """Drop these at once: no record of them is handed out or fetched any more."""
+    def revoke(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
+        """Drop these at once: no record of them is handed out or fetched any more.
+
+        `lost`: they went without a chance to commit.
+        """
 
     def fence(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing of these for now; their positions stay, and can be committed or moved."""
@@ -119,6 +132,9 @@ class OffsetStore(Protocol):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed, None where it has not."""
 
+    async def under_way(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
+        """Wait until nothing of these partitions waits to be committed, at most until the deadline."""
+
 
 class Group(Protocol):
     """The membership of one consumer, idle without a subscription. Implemented by `Membership`."""
@@ -128,6 +144,9 @@ class Group(Protocol):
 
     def unsubscribed(self) -> None:
         """Give everything up and leave, whatever may have been subscribed to again by now."""
+
+    def assigned_by_hand(self) -> None:
+        """The application itself has chosen partitions: of those that it dropped, commits may be owed."""
 
     def listen(self, listener: object | None) -> None:
         """Whom to tell of rebalances from now on (`RebalanceListener`); the group's own task awaits it."""

@@ -8,12 +8,13 @@ is done by others: `on_change` tells them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from kclient.cluster.metadata import Metadata
 from kclient.consumer.cursor import Cursor, State
+from kclient.consumer.forfeits import Forfeits
 from kclient.consumer.seam import Subscribed
 from kclient.errors import IllegalStateError
 from kclient.types import OffsetAndMetadata, TopicPartition
@@ -45,6 +46,9 @@ class Subscription:
         # Whether the application has taken a record since this was asked last, without calling us for it.
         self.takes_one_by_one: Callable[[], bool] = lambda: False
         self._matched = False  # the topics of the pattern are known
+        # Of partitions that the application has dropped, until what was handed out is committed.
+        self._owed: dict[TopicPartition, Cursor] = {}
+        self._forfeits = Forfeits()
 
     def __repr__(self) -> str:
         return f"<Subscription {self.describe()}, {len(self.cursors)} partitions>"
@@ -83,7 +87,8 @@ class Subscription:
             raise IllegalStateError("topics were subscribed to: unsubscribe before assigning partitions")
         with self.lock:
             self.by_hand = bool(partitions)
-            self._remove(set(self.cursors) - (set() if self.leaving else set(partitions)))
+            self._forfeits.clear()
+            self._owe(set(self.cursors) - (set() if self.leaving else set(partitions)))
             self.leaving = False
             self._add(partitions)
         self._on_change()
@@ -92,11 +97,12 @@ class Subscription:
         """Read nothing. What a group assigned stays until it was committed and given up."""
         with self.lock:
             self.topics, self.pattern, self.server_pattern = frozenset(), None, None
+            self._forfeits.clear()
             if in_group and not self.by_hand:
                 self.leaving = bool(self.cursors)
                 self.fence(list(self.cursors))
             else:
-                self._remove(list(self.cursors))
+                self._owe(self.cursors)
             self.by_hand = False
         self._on_change()
 
@@ -164,14 +170,35 @@ class Subscription:
             return frozenset(self.cursors)
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The next offset to hand out of each assigned partition that has one."""
         with self.lock:
             found = {partition: cursor.consumed() for partition, cursor in self.cursors.items()}
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
+    def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        with self.lock:
+            consumed = self.consumed()
+            return consumed | self._forfeits.take_untold(consumed)
+
+    def forfeited(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> frozenset[TopicPartition]:
+        with self.lock:
+            return self._forfeits.among(offsets, self.consumed()) if self._forfeits else frozenset()
+
     def processed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         with self.lock:
-            found = {partition: cursor.settled() for partition, cursor in self.cursors.items()}
+            owed = {} if self.subscribing else self._owed
+            read = {key: cursor for key, cursor in self.cursors.items() if cursor.processed is not None}
+            found = {partition: cursor.settled() for partition, cursor in (owed | read).items()}
         return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        with self.lock:
+            for partition, committed in offsets.items():
+                owed, cursor = self._owed.get(partition), self.cursors.get(partition)
+                if owed is not None and (owed.position or 0) <= committed.offset:
+                    del self._owed[partition]
+                if cursor is not None:
+                    cursor.committed = max(cursor.committed, committed.offset)
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         with self.lock:
@@ -179,9 +206,12 @@ class Subscription:
                 self._add(partitions)
         self._on_change()
 
-    def revoke(self, partitions: Collection[TopicPartition]) -> None:
+    def revoke(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
         with self.lock:
+            for partition in partitions:
+                self._owed.pop(partition, None)
             if not self.by_hand:
+                self._forfeit(partitions, lost)
                 self._remove(partitions)
             left, self.leaving = self.leaving, self.leaving and bool(self.cursors)
         if left and not self.leaving:
@@ -242,6 +272,21 @@ class Subscription:
         for partition in partitions:
             if partition not in self.cursors:
                 self.cursors[partition] = Cursor(partition)
+
+    def _owe(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application drops these. What it got last counts as processed when it comes back for more."""
+        gone = self._known(partitions)
+        self._remove([cursor.partition for cursor in gone])
+        self._owed |= {each.partition: each for each in gone if (each.position or 0) > max(each.committed, 0)}
+
+    def _forfeit(self, partitions: Iterable[TopicPartition], lost: bool) -> None:
+        """Remember what was handed out of these. What is in the application's hands it may want to commit."""
+        for cursor in self._known(partitions) if self.subscribing else ():
+            cursor.put_down()
+            end, settled = cursor.consumed(), cursor.settled()
+            if end is not None and settled is not None:
+                tell = end.offset > cursor.committed and (lost or settled.offset < end.offset)
+                self._forfeits.note(cursor.partition, end, tell=tell)
 
     def _remove(self, partitions: Iterable[TopicPartition]) -> None:
         for cursor in self._known(partitions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from kclient.consumer.seam import Subscribed
@@ -19,6 +19,7 @@ class FakePositions:
     fenced: set[TopicPartition] = field(default_factory=set)
     offsets: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     unfinished: set[TopicPartition] = field(default_factory=set)
+    gone: set[TopicPartition] = field(default_factory=set)  # and what was handed out of them
     waits: bool = True
     woken: int = 0
     steps: list[tuple[str, frozenset[TopicPartition]]] = field(default_factory=list)
@@ -29,18 +30,24 @@ class FakePositions:
     def assigned(self) -> frozenset[TopicPartition]:
         return frozenset(self.reading)
 
-    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return {p: at for p, at in self.offsets.items() if p in self.reading}
 
     def processed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {p: at for p, at in self.consumed().items() if p not in self.unfinished}
+        return {p: at for p, at in self.to_commit().items() if p not in self.unfinished}
+
+    def forfeited(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> frozenset[TopicPartition]:
+        return frozenset(offsets) & self.gone
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        pass
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         assert self.reading.isdisjoint(partitions)
         self.reading.update(partitions)
         self._note("assign", partitions)
 
-    def revoke(self, partitions: Collection[TopicPartition]) -> None:
+    def revoke(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:  # noqa: ARG002
         self.reading.difference_update(partitions)
         self.fenced.difference_update(partitions)
         self._note("revoke", partitions)

@@ -54,7 +54,7 @@ class Holdings:
             return
         self.stop()
         await self._tell(LOST, self.owned)
-        self._drop(self.owned)
+        self._drop(self.owned, lost=True)
 
     async def take_over(self, partitions: Collection[TopicPartition]) -> None:
         """Begin to read partitions. The listener is told also if there are none, as Java does: it is in."""
@@ -66,9 +66,9 @@ class Holdings:
         if partitions:
             self._positions.release(partitions)
 
-    def _drop(self, partitions: Collection[TopicPartition]) -> None:
+    def _drop(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
         self.owned -= frozenset(partitions)
-        self._positions.revoke(partitions)
+        self._positions.revoke(partitions, lost=lost)
 
     async def _tell(self, method: str, partitions: Collection[TopicPartition]) -> None:
         failure = await tell(self.listener, method, partitions)

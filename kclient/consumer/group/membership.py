@@ -107,7 +107,11 @@ class Membership:
         self._member.wake()
 
     def unsubscribed(self) -> None:
+        self.commits.commit_processed()
         self._member.withdraw()
+
+    def assigned_by_hand(self) -> None:
+        self.commits.commit_processed()
 
     def listen(self, listener: object | None) -> None:
         self._holdings.listener = listener
@@ -161,7 +165,7 @@ class Membership:
 
     async def _let_go(self, deadline: Deadline) -> None:
         if self._positions.subscribed() is None and not self._holdings.owned:
-            await self.commits.before_revoking(self._positions.assigned(), deadline)
+            await self.commits.before_closing(deadline)
         elif self._member.identity.generation_id < 0:
             await self._holdings.lose()
         else:

@@ -46,8 +46,8 @@ class Watched(FakePositions):
         super().assign(partitions)
         self.storm.check(self, partitions)
 
-    def revoke(self, partitions: Collection[TopicPartition]) -> None:
-        super().revoke(partitions)
+    def revoke(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
+        super().revoke(partitions, lost=lost)
         for partition in partitions:
             self.offsets.pop(partition, None)
             self.finished.pop(partition, None)

@@ -1,0 +1,57 @@
+"""What was handed out of partitions that a group has taken away since.
+
+Such a partition may have another reader by now, one that committed more, or this consumer again, which begins
+at what was committed. So the offset of what was handed out before can no longer be committed: the application
+is told by its next commit, as it would else take the work for recorded. Kept by `Subscription`, asked by
+`Commits` and the clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kclient.types import OffsetAndMetadata, TopicPartition
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Forfeits:
+    """The end of what was handed out, by partition. `positions` are those of now, of what is assigned."""
+
+    def __init__(self) -> None:
+        self._ends: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._untold: set[TopicPartition] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._ends)
+
+    def note(self, partition: TopicPartition, end: OffsetAndMetadata, *, tell: bool) -> None:
+        """A partition goes. `tell`: the application may believe that it can still commit this."""
+        self._ends[partition] = end
+        if tell:
+            self._untold.add(partition)
+
+    def take_untold(self, positions: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit of everything has to fail for, each once; not what was handed out again."""
+        untold, self._untold = self._untold, set()
+        found = {partition: self._ends[partition] for partition in untold}
+        return {partition: end for partition, end in found.items() if _ahead(end, positions.get(partition))}
+
+    def among(self, offsets: Offsets, positions: Offsets) -> frozenset[TopicPartition]:
+        """Which of these offsets belong to what went."""
+        return frozenset(
+            partition
+            for partition, offset in offsets.items()
+            if partition in self._ends
+            and not _ahead(offset, self._ends[partition])
+            and _ahead(offset, positions.get(partition))
+        )
+
+    def clear(self) -> None:
+        """The application itself decided to read something else."""
+        self._ends.clear()
+        self._untold.clear()
+
+
+def _ahead(offset: OffsetAndMetadata, of: OffsetAndMetadata | None) -> bool:
+    return of is None or offset.offset > of.offset
