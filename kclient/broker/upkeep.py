@@ -16,6 +16,7 @@ from kclient.broker.log.config import FOREVER
 from kclient.broker.log.partition_log import PartitionLog
 from kclient.broker.log.storage import sync_files
 from kclient.errors import KafkaStorageError
+from kclient.threads import WAITING
 
 if TYPE_CHECKING:
     from kclient.broker.broker import Broker
@@ -117,7 +118,7 @@ async def _sync(log: PartitionLog) -> None:
         return
     paths, end = log.unsynced(), log.end_offset
     try:
-        await asyncio.to_thread(sync_files, paths, log.directory)
+        await asyncio.get_running_loop().run_in_executor(WAITING, sync_files, paths, log.directory)
     except KafkaStorageError:
         logger.exception("records may not survive a power cut")
         return

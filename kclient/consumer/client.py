@@ -20,6 +20,7 @@ from kclient.consumer.offsets import OffsetAndTimestamp
 from kclient.ending import Ending
 from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread, shared_lock
+from kclient.threads import WAITING
 from kclient.types import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
     async def _end_thread(self) -> None:
         thread, self._thread = self._thread, None
         if thread is not None:
-            await asyncio.get_running_loop().run_in_executor(None, thread.stop)
+            await asyncio.get_running_loop().run_in_executor(WAITING, thread.stop)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -11,7 +11,9 @@ import asyncio
 import socket
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from random import Random
+from typing import Any
 
 from kclient.clock import Deadline
 from kclient.config import Endpoint
@@ -27,6 +29,7 @@ from kclient.errors import (
 from kclient.net.connection import Connection
 from kclient.net.sasl import Authenticator, Conversation, Exchange
 from kclient.net.tls import explain_tls_failure
+from kclient.threads import WAITING
 from kclient.wire.api import negotiate
 from kclient.wire.messages.connection import (
     ApiVersionsRequest,
@@ -88,7 +91,7 @@ async def _connect(
     if not 0 < endpoint.port < 65536:  # as a broker may advertise it; the resolver would cut it to 16 bits
         raise KafkaConnectionError(f"cannot connect to {endpoint}: there is no such port")
     try:
-        found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        found = await _resolve(loop, endpoint)
     except (OSError, ValueError) as error:  # ValueError: no name that could be asked for, such as "a..b"
         why = getattr(error, "strerror", None) or error
         raise KafkaConnectionError(f"cannot resolve {endpoint.host!r}: {why}") from error
@@ -105,6 +108,15 @@ async def _connect(
         except OSError as error:
             failure = _refused(endpoint, error)
     raise failure
+
+
+async def _resolve(loop: asyncio.AbstractEventLoop, endpoint: Endpoint) -> list[Any]:
+    """The addresses of a host, as `socket.getaddrinfo` has them."""
+    if getattr(type(loop), "getaddrinfo", None) is not asyncio.BaseEventLoop.getaddrinfo:
+        return await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    # asyncio's own would wait for its turn among the application's `to_thread` calls.
+    ask = partial(socket.getaddrinfo, endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    return await loop.run_in_executor(WAITING, ask)
 
 
 async def _open(

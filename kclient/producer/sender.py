@@ -23,6 +23,7 @@ from kclient.producer.batch import Batch
 from kclient.producer.outbox import Outbox
 from kclient.records.compression import LZ4_THOROUGH_FROM, Codec
 from kclient.records.sizes import BATCH_OVERHEAD
+from kclient.threads import COMPRESSION
 from kclient.wire.messages.produce import ProduceRequest, ProduceResponse
 from kclient.wire.schema import NO_UUID
 
@@ -164,7 +165,7 @@ class Sender:
         encoding: asyncio.Future[object] | None = None
         if size >= self._long_compression:
             try:
-                encoding = self._loop.run_in_executor(None, self._encode, batches)
+                encoding = self._loop.run_in_executor(COMPRESSION, self._encode, batches)
                 encoding.add_done_callback(self._encoded)
             except NotImplementedError:
                 encoding = None  # a loop without threads, as in a simulation

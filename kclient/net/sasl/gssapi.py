@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 
 from kclient.errors import AuthenticationError, ConfigurationError, KafkaConnectionError
 from kclient.net.sasl.exchange import Exchange, shown
+from kclient.threads import WAITING
 
 _NO_SECURITY_LAYER = 1
 _MAX_STEPS = 8  # Kerberos needs one or two
@@ -68,7 +69,7 @@ class Gssapi:
     async def exchange(self, host: str, /) -> Exchange:
         host = self._domain_name or host
         try:
-            context, first = await asyncio.to_thread(self._begin, host)
+            context, first = await asyncio.get_running_loop().run_in_executor(WAITING, self._begin, host)
         except Exception as error:
             code = getattr(error, "min_code", None)
             if code == _KDC_UNREACHABLE:
