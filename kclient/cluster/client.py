@@ -96,11 +96,17 @@ class Cluster:
         await self.metadata.refreshed(deadline)
 
     async def close(self) -> None:
-        """Close every connection; requests in flight fail."""
+        """Close every connection; requests in flight fail.
+
+        All of them are told before anything is awaited: a caller that gives up, or is cancelled, leaves
+        nothing behind that does not end by itself.
+        """
         self._closed = True
+        links, self._links = list(self._links.values()), {}
+        for link in links:
+            link.retire()
         await self.metadata.stop()
-        await asyncio.gather(*(link.close() for link in self._links.values()))
-        self._links.clear()
+        await asyncio.gather(*(link.close() for link in links))
 
     def backoff(self) -> Backoff:
         """A fresh back-off with the client's settings."""
@@ -124,6 +130,12 @@ class Cluster:
             self.metadata.ask()
             raise KafkaConnectionError(f"broker {node_id} is not in the cluster, as far as its metadata says")
         return await self._link(broker.endpoint, lane).open(deadline)
+
+    def open_connection(self, node_id: int, lane: str = MAIN_LANE) -> Connection | None:
+        """The connection to one broker, if there is one; never dials."""
+        broker = self.metadata.snapshot.brokers.get(node_id)
+        link = None if broker is None else self._links.get((broker.endpoint, lane))
+        return link.connection if link is not None and link.connected else None
 
     async def any_connection(self, deadline: Deadline) -> Connection:
         """A connection to whichever broker can be reached, the least busy first."""

@@ -67,9 +67,14 @@ class Refresher:
 
     async def stop(self) -> None:
         self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        if self._task is None:
+            self._end()
+            return
+        self._task.add_done_callback(self._end)  # also where whoever stops it is cancelled
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def _end(self, *_: object) -> None:
         self._release(ClientClosedError("the client was closed"))
 
     def listen(self, listener: Listener) -> None:

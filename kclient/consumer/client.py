@@ -121,7 +121,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
-        if engine is None or engine.cluster is None or engine.loop is None:
+        if engine is None or engine.cluster is None or engine.loop is None or engine.closed:
             return
         warnings.warn(
             f"{self!r} was never closed: use `async with` or await close()", ResourceWarning, 2, self

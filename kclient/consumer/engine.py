@@ -9,6 +9,7 @@ leave the rest to the loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
@@ -37,7 +38,9 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 
 # From another thread, the group is told of the application's calls at most so often, in seconds.
 _TELL_EVERY = 0.05
-# What closing tasks and sockets may take in any case, in seconds.
+# How much of the time for closing the group may take, so that some is left for tasks and sockets.
+_GROUPS_SHARE = 0.9
+# What ending tasks, and closing sockets, may take in any case, in seconds.
 GRACE = 0.1
 _LAST_OFFSET = 2**63 - 1
 _LAST_EPOCH = 2**31 - 1
@@ -120,6 +123,7 @@ class Engine:
     async def close(self, timeout_ms: float) -> None:
         """Leave the group and close all connections, by the deadline.
 
+        Each step has its share of the time, and the connections are closed whatever became of the others.
         Who comes later waits for the end of what the first call began.
         """
         if not self.closed:
@@ -134,22 +138,27 @@ class Engine:
     async def _close(self, cluster: Cluster, loop: asyncio.AbstractEventLoop, deadline: Deadline) -> None:
         try:
             if self.group is not None:
-                await self.group.close(deadline)  # a listener may still commit
+                share = deadline.remaining(loop) * _GROUPS_SHARE
+                await self.group.close(deadline.earlier(loop, share))  # a listener may still commit
         finally:
             self.cluster = None
-            await self._let_go(cluster, self.reader, max(GRACE, deadline.remaining(loop)))
+            await self._let_go(cluster, self.reader, max(GRACE, deadline.remaining(loop) / 2))
 
     async def _let_go(self, cluster: Cluster, reader: Reader | None, seconds: float) -> None:
+        """End tasks, then sockets, with so many seconds for each.
+
+        Both are told to end before they are awaited, so what takes longer ends by itself.
+        """
         try:
-            async with asyncio.timeout(seconds):
-                if reader is not None:
-                    await reader.close()
-                await cluster.close()
-        except TimeoutError:
-            # What is left was told to close; nobody needs to wait until it has.
-            return
+            if reader is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await reader.close()
         finally:
             self.buffer.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await cluster.close()
 
     def opened(self) -> Cluster:
         """The cluster, once there is one."""

@@ -76,7 +76,7 @@ class Fetcher(Worker):
 
     async def stop(self) -> None:
         await super().stop()
-        await self._end_session()
+        self._end_session()
 
     def _overtake(self) -> None:
         """Leave the poll under way behind, if it holds up a cursor that it is not about."""
@@ -287,18 +287,15 @@ class Fetcher(Worker):
         metadata.take_hint(partition, leader.leader_id, leader.leader_epoch, brokers)
         return metadata.snapshot is not before
 
-    async def _end_session(self) -> None:
-        """Let the broker have its memory back; whether it hears of it does not matter."""
+    def _end_session(self) -> None:
+        """Let the broker have its memory back; whether it hears of it does not matter.
+
+        So nothing is dialled for it: a broker that froze would be waited for.
+        """
         last = self._session.end()
-        if last is None:
-            return
-        deadline = Deadline.after(self._loop, 0.1)
-        try:
-            lane = LANES[self._lane]
-            connection = await self._reader.cluster.connection(self.node_id, deadline, lane=lane)
-            connection.send(last, deadline, lambda _: None)
-        except KafkaError:
-            return
+        connection = self._reader.cluster.open_connection(self.node_id, LANES[self._lane])
+        if last is not None and connection is not None:
+            connection.send(last, Deadline.after(self._loop, 0.1), lambda _: None)
 
 
 def _topic_id(snapshot: Metadata, partition: TopicPartition) -> UUID | None:

@@ -80,6 +80,8 @@ class Reader:
         workers: list[Worker] = [*self._fetchers.values(), *self._positioners.values()]
         if self._lookup is not None:
             workers.append(self._lookup)
+        for worker in workers:  # before anything is awaited: whoever waits here may be cancelled
+            worker.retire()
         await asyncio.gather(*(worker.stop() for worker in workers))
 
     def changed(self) -> None:

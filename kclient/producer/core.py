@@ -195,9 +195,11 @@ class Core:
         await asyncio.shield(self._ending)
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
-        if tasks:
-            await asyncio.wait(tasks)
-        await self.cluster.close()
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+        finally:  # also where the loop ends meanwhile, which cancels this
+            await self.cluster.close()
 
     def _left(self) -> str:
         counts = self.dispatcher.ledger.undelivered()

@@ -30,6 +30,8 @@ from kclient.types import GroupMetadata
 
 log = logging.getLogger(__name__)
 
+# Seconds for tasks that were cancelled.
+_GRACE = 0.1
 Job = Callable[[], Awaitable[None]]
 ASSIGNORS: dict[str, type[Assignor]] = {
     kind.name: kind for kind in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
@@ -156,12 +158,17 @@ class Membership:
                 await self._member.leave(deadline, "the consumer was closed")
         except TimeoutError:
             log.warning("%r was closed before it could leave the group", self)
+        finally:
+            await self._end_tasks()
+
+    async def _end_tasks(self) -> None:
+        """End every task, also where whoever closes is cancelled: they are told before they are awaited."""
         self.commits.close()
-        for task in self._tasks:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        self._tasks = []
+        if tasks:  # a listener of the application may take its time
+            await asyncio.wait(tasks, timeout=_GRACE)
 
     async def _let_go(self, deadline: Deadline) -> None:
         if self._positions.subscribed() is None and not self._holdings.owned:
