@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kclient.consumer.chunk import Chunk
+    from kclient.consumer.cursor import Cursor
 
 
 class Frame:
@@ -93,11 +94,12 @@ class FetchBuffer:
                 self.held -= chunk.frame.size
         self._tell_of_room()
 
-    def to_the_back(self, chunk: Chunk) -> None:
-        """Let others go first: this one stays a while."""
+    def to_the_back(self, cursor: Cursor) -> None:
+        """Let other partitions go first. All chunks of this one move, so that none overtakes another."""
         with self._lock:
-            self._chunks.remove(chunk)
-            self._chunks.append(chunk)
+            later = [chunk for chunk in self._chunks if chunk.cursor is cursor]
+            self._chunks = deque(chunk for chunk in self._chunks if chunk.cursor is not cursor)
+            self._chunks += later
 
     def starve(self) -> None:
         """Somebody waits for partitions of which nothing is here: they may be fetched beyond the bound."""

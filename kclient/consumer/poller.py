@@ -123,7 +123,7 @@ class Poller:
                 if taken:
                     break
                 self._places.clear()
-                self._buffer.to_the_back(chunk)
+                self._buffer.to_the_back(chunk.cursor)
                 raise
             if not self._advance(chunk, mark, bool(records)):
                 continue
@@ -269,7 +269,7 @@ class Poller:
             self._buffer.remove(chunk)
             self._subscription.reset_by_policy(chunk.cursor)
             return False
-        self._buffer.to_the_back(chunk)
+        self._buffer.to_the_back(chunk.cursor)
         raise copy(chunk.failure)  # a traceback belongs to one raising, and this may be met again
 
 

@@ -20,7 +20,7 @@ from kclient.records import Codec, ControlType, RecordBatch, Stamp, encode_batch
 from kclient.records.arrow import SCHEMA
 from kclient.types import Record
 from kclient.wire.messages.fetch import FetchResponse
-from tests.unit.consumer.reading import Topic, World, live, offsets, part, take
+from tests.unit.consumer.reading import Topic, World, live, offsets, part, parts, take
 
 Data = FetchResponse.FetchableTopicResponse.PartitionData
 RELAXED = Policy(check_crcs=True, committed_only=False, may_reset=True)
@@ -224,6 +224,44 @@ def test_poison_is_raised_with_its_place_again_and_again_and_a_seek_skips_it() -
             assert (await consumer.getone()).value == 4
             with pytest.raises(PoisonRecordError, match="offset 4"):
                 await consumer.getone()
+
+    live(story)
+
+
+def test_nothing_behind_a_poison_record_is_handed_out_of_answers_that_came_later() -> None:
+    def strict(value: bytes) -> bytes:
+        if value == b"0000000150":
+            raise ValueError(value)
+        return value
+
+    async def story(world: World) -> None:
+        world.fill_all(2, batches=6)
+        options: dict[str, Any] = {"max_partition_fetch_bytes": 5_000, "max_poll_records": 90}
+        async with world.reader(2, value_deserializer=strict, **options) as consumer:
+            await asyncio.sleep(3)
+            seen: dict[int, list[int]] = {0: [], 1: []}
+            poison: list[int] = []
+            for _ in range(40):
+                try:
+                    found = await consumer.getmany()
+                except PoisonRecordError as error:
+                    poison.append(error.offset)
+                    continue
+                for partition, records in found.items():
+                    seen[partition.partition] += offsets(records)
+            assert len(poison) > 2
+            assert set(poison) == {150}
+            assert seen == {0: list(range(150)), 1: list(range(150))}
+            for each in parts(2):
+                assert await consumer.position(each) == 150
+                consumer.seek(each, 151)
+            await asyncio.sleep(3)
+            while found := await consumer.getmany():
+                for partition, records in found.items():
+                    seen[partition.partition] += offsets(records)
+            assert {number: sorted(found) for number, found in seen.items()} == {
+                number: [*range(150), *range(151, 600)] for number in range(2)
+            }
 
     live(story)
 
