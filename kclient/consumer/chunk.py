@@ -8,8 +8,8 @@ or the other way round, what is left of it is decoded again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kclient.errors import KafkaError, PositionError, ProtocolError
@@ -17,15 +17,19 @@ from kclient.errors import KafkaError, PositionError, ProtocolError
 if TYPE_CHECKING:
     import pyarrow
 
+    from kclient.consumer.arrow import Piece, Room
     from kclient.consumer.buffer import Frame
     from kclient.consumer.cursor import Cursor
     from kclient.consumer.decode import Decoder
     from kclient.records.batch import RecordBatch
-    from kclient.records.columns import Columns
-    from kclient.records.objects import Origin
     from kclient.types import Record
 
     Records = list[Record[Any, Any]]
+
+
+def one_list(parts: Sequence[Records]) -> Records:
+    """All records, in order. None of the lists is changed: a mark may hold it."""
+    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
 
 
 class Mark(NamedTuple):
@@ -84,7 +88,7 @@ class Chunk:
         self._last: RecordBatch | None = None  # the one that was finished last
         self._rest: Records | None = None  # of the first batch, decoded
         self._at = 0  # what of it is handed out
-        # As Arrow, with the batches before it that were gathered into one table with it.
+        # The same as Arrow: what is not handed out of it.
         self._table: pyarrow.RecordBatch | None = None
 
     def __repr__(self) -> str:
@@ -99,26 +103,27 @@ class Chunk:
 
     def take(self, most: int | None, decoder: Decoder) -> Records:
         """The next records, at most so many; none when the chunk is empty."""
-        out: Records = []
-        while self._batches and (most is None or len(out) < most):
+        parts: list[Records] = []
+        count = 0
+        while self._batches and (most is None or count < most):
             try:
                 rest = self._rest if self._rest is not None else self._decode(decoder)
             except Exception:  # the application's own `on_poison` refused; the next call meets it again
-                if out:
-                    return out
+                if count:
+                    break
                 raise
             start, end = self._at, len(rest)
             if most is not None:
-                end = min(end, start + most - len(out))
-            part = rest if end - start == len(rest) else rest[start:end]
-            out = out + part if out else part
+                end = min(end, start + most - count)
+            parts.append(rest if end - start == len(rest) else rest[start:end])
+            count += end - start
             if end == len(rest):
                 self._finish_batch()
             else:
                 self._at = end
                 self.position = rest[end].offset
                 self.epoch = rest[end].leader_epoch
-        return out
+        return one_list(parts)
 
     def take_batch(self, decoder: Decoder) -> Records:
         """What is left of the next batch that has records."""
@@ -156,57 +161,73 @@ class Chunk:
         self.position, self.epoch = mark.position, mark.epoch
         self.next_offset, self.next_epoch, self.failure = mark.next_offset, mark.next_epoch, mark.failure
 
-    def take_columns(self) -> list[tuple[Columns, Origin]] | None:
-        """All that is left as columns; None, and nothing is taken, where `take_arrow` has to look."""
-        from kclient.consumer.decode import columns_from_all  # noqa: PLC0415 - imports numpy
-
-        try:
-            parts = columns_from_all(self._batches, self.cursor.partition, self.position)
-        except ProtocolError:
-            return None
-        while parts is not None and self._batches:
-            self._finish_batch()
-        return parts
-
-    def take_arrow(self, most: int | None, schema: pyarrow.Schema) -> list[pyarrow.RecordBatch]:
-        """The next records as Arrow batches, at most so many in all. `schema` must have the offset."""
+    def take_arrow(self, room: Room, schema: pyarrow.Schema) -> list[Piece]:
+        """The next records for which there is room. `schema` must have the offset."""
         if self._table is not None and self._table.schema != schema:
             self._table = None
-        if self._table is None and len(self._batches) > 1:
-            self._gather(most, schema)
-        out: list[pyarrow.RecordBatch] = []
-        count = 0
-        while self._batches and (most is None or count < most):
-            table = self._table if self._table is not None else self._arrow(schema)
-            if most is not None and count + table.num_rows > most:
-                out.append(table.slice(0, most - count))
-                self._table = table = table.slice(most - count)
-                self.position = table.column("offset")[0].as_py()
+        pieces: list[Piece] = []
+        damaged = False
+        while self._batches and not room.full:
+            if self._table is None and not damaged:
+                try:
+                    if self._take_whole(room, pieces):
+                        continue
+                except ProtocolError:
+                    damaged = True  # one by one it will show which
+            if not self._take_part(room, schema, pieces):
                 break
-            count += table.num_rows
-            if table.num_rows:
-                out.append(table)
-            self._finish_batch()
-        return out
+        return pieces
 
-    def _gather(self, most: int | None, schema: pyarrow.Schema) -> None:
-        """Make one table of as many batches as are wanted; what is not taken of it is of the last of them."""
-        from kclient.consumer.decode import arrow_from_all  # noqa: PLC0415 - imports pyarrow
+    def _take_whole(self, room: Room, pieces: list[Piece]) -> bool:
+        """As many of the next batches as fit; False if not even one does."""
+        from kclient.consumer.arrow import extent_in_arrow, pieces_of, rows_in  # noqa: PLC0415 - imports pyarrow
 
-        count = number = 0
+        topic, start = self.cursor.partition.topic, self.position
+        chosen: list[RecordBatch] = []
+        rows = size = 0
         for batch in self._batches:
-            number += 1
-            count += batch.next_offset - max(batch.base_offset, self.position)
-            if most is not None and count >= most:
+            more_rows, more_size = extent_in_arrow(batch, topic)
+            if not room.holds(rows + more_rows, size + more_size):
                 break
-        chosen = list(islice(self._batches, number))
+            rows += more_rows
+            size += more_size
+            chosen.append(batch)
+        found = pieces_of(chosen, self.cursor.partition, start)
+        room.take(rows_in(found), size)
+        pieces += found
+        for _ in chosen:
+            self._finish_batch()
+        return bool(chosen)
+
+    def _take_part(self, room: Room, schema: pyarrow.Schema, pieces: list[Piece]) -> bool:
+        """What fits of the next batch; False if nothing does, or not all."""
+        size = 0
+        if self._table is None:
+            rows, size = self._extent_of_next()
+            if rows and not room.rows_of(rows, size):
+                return False
+        table = self._table if self._table is not None else self._arrow(schema)
+        count = room.rows_of(table.num_rows, table.nbytes)
+        if count < table.num_rows:
+            if count:
+                part, self._table = table.slice(0, count), table.slice(count)
+                self.position = self._table.column("offset")[0].as_py()
+                room.take(count, part.nbytes)
+                pieces.append(part)
+            return False
+        room.take(count, max(size, table.nbytes))
+        pieces.append(table)
+        self._finish_batch()
+        return True
+
+    def _extent_of_next(self) -> tuple[int, int]:
+        """Rows and bytes of the next batch; none of a damaged one, which is to be taken and told."""
+        from kclient.consumer.arrow import extent_in_arrow  # noqa: PLC0415 - imports pyarrow
+
         try:
-            table = arrow_from_all(chosen, self.cursor.partition, self.position, schema)
+            return extent_in_arrow(self._batches[0], self.cursor.partition.topic)
         except ProtocolError:
-            return  # one by one it will show which
-        self._rest, self._table = None, table
-        for _ in chosen[:-1]:
-            self._batches.popleft()
+            return 0, 0
 
     def _decode(self, decoder: Decoder) -> Records:
         self._table, self._at = None, 0
@@ -219,14 +240,15 @@ class Chunk:
         return self._rest
 
     def _arrow(self, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-        from kclient.consumer.decode import arrow_from  # noqa: PLC0415 - imports pyarrow
+        from kclient.consumer.arrow import arrow_from_all  # noqa: PLC0415 - imports pyarrow
 
         self._rest, self._at = None, 0
+        partition = self.cursor.partition
         try:
-            self._table = arrow_from(self._batches[0], self.cursor.partition, self.position, schema)
+            self._table = arrow_from_all([self._batches[0]], partition, self.position, schema)
         except ProtocolError as error:
-            self._break_off(error)
-            self._table = arrow_from(None, self.cursor.partition, self.position, schema)
+            self._break_off(error.locate(topic=partition.topic, partition=partition.partition))
+            self._table = arrow_from_all([], partition, self.position, schema)
         return self._table
 
     def _break_off(self, failure: KafkaError) -> None:

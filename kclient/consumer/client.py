@@ -157,11 +157,11 @@ class AsyncConsumer(Controls, Generic[K, V]):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record[K, V]]]:
-        """What is there, of these partitions or of all; waits up to `timeout_ms` for the first record.
+        """What was fetched, of these partitions or of all; waits up to `timeout_ms` for the first record.
 
-        At most `max_records`, or else `max_poll_records`; without either, what came with one fetch.
+        At most `max_records` in all, or else `max_poll_records`; the rest comes with the next calls.
         """
-        wanted, most = self._engine.wish(partitions, max_records)
+        wanted, most = self._engine.wish(partitions, max_records, self._config.max_poll_records)
         poller = self._engine.poller
         return await self._poll(lambda: poller.records(wanted, most), timeout_ms) or {}
 
@@ -174,6 +174,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
     ) -> pyarrow.RecordBatch:
         """The same as one Arrow batch with the columns of `kclient.records.arrow.SCHEMA`.
 
+        At most `max_records`, or else about what 32 MB of decompressed records hold and 100,000 rows.
         `columns` names those that are wanted; the others are not made, which saves their time and memory.
         Keys and values are bytes: deserializers are not called. No rows if nothing came in time.
         """
@@ -183,7 +184,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
         wanted, most = self._engine.wish(partitions, max_records)
         poller = self._engine.poller
         taken = await self._poll(lambda: poller.arrow(wanted, most, schema), timeout_ms)
-        batch = concat_batches(taken or [], schema)
+        batch = taken or concat_batches([], schema)
         return batch if columns is None else batch.select(list(columns))
 
     async def getpandas(
@@ -193,7 +194,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
         max_records: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> pandas.DataFrame:
-        """The same as a pandas frame."""
+        """The same as a pandas frame, with the limits of Arrow."""
         batch = await self.getarrow(
             *partitions, timeout_ms=timeout_ms, max_records=max_records, columns=columns
         )

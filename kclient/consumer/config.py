@@ -50,8 +50,8 @@ class ConsumerConfig(ClientConfig):
     max_partition_fetch_bytes: int = option(1_048_576, least=1, most=_INT32)
     # What was fetched and not handed out yet, of all partitions together: fetching waits for room.
     prefetch_max_bytes: int = option(64 * 1024 * 1024, least=1)
-    # None hands out what came with one fetch: at most max_partition_fetch_bytes of each partition.
-    max_poll_records: int | None = option(None, least=1)
+    # Of a call that gives records as objects; None is all that was fetched. Arrow has bounds of its own.
+    max_poll_records: int | None = option(500, least=1)
     check_crcs: bool = option(True)
     client_rack: str | None = option(None)
     exclude_internal_topics: bool = option(True)

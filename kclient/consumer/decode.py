@@ -8,21 +8,16 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, repeat
+from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, PoisonRecordError
 from kclient.records import ControlType, ModernBatch, parse_control
-from kclient.records.batch import LARGE, RUNS_FROM
-from kclient.records.objects import Origin
 from kclient.types import Record, TopicPartition
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from kclient.records.batch import RecordBatch
-    from kclient.records.columns import Columns
     from kclient.records.objects import BytesRecord
 
 log = logging.getLogger(__name__)
@@ -132,103 +127,6 @@ def _with(
         strict=True,
     )
     return list(map(tuple.__new__, repeat(Record), fields))
-
-
-def arrow_from(
-    batch: RecordBatch | None, partition: TopicPartition, start: int, schema: pyarrow.Schema
-) -> pyarrow.RecordBatch:
-    """The records from offset `start` on as one Arrow batch; bytes, as they came. No rows for no batch."""
-    from kclient.records.arrow import concat_batches  # noqa: PLC0415 - imports pyarrow
-
-    if batch is None:
-        return concat_batches([], schema)
-    return _from(batch.arrow(*partition, schema.names), start)
-
-
-def arrow_from_all(
-    batches: Iterable[RecordBatch], partition: TopicPartition, start: int, schema: pyarrow.Schema
-) -> pyarrow.RecordBatch:
-    """The same of several batches in a row: large ones by themselves, others, which are dear, together."""
-    from kclient.records.arrow import arrow_batches, concat_batches  # noqa: PLC0415 - imports pyarrow
-
-    tables: list[pyarrow.RecordBatch] = []
-    for large, group in groupby(batches, _is_large):
-        some = list(group)
-        if large:
-            parts = [(batch.columns(), _origin(batch, partition)) for batch in some]
-            tables.append(arrow_batches(parts, schema))
-        else:
-            tables += _together(some, partition, schema)
-    return _from(concat_batches(tables, schema), start)
-
-
-def _together(
-    batches: Sequence[RecordBatch], partition: TopicPartition, schema: pyarrow.Schema
-) -> list[pyarrow.RecordBatch]:
-    """Batches that are not large: decoded at once, or one by one where that cannot be."""
-    from kclient.records.arrow import (  # noqa: PLC0415 - imports pyarrow
-        arrow_batches,
-        arrow_from_records,
-        arrow_together,
-    )
-    from kclient.records.together import columns_together  # noqa: PLC0415 - imports numpy
-
-    modern = [batch for batch in batches if isinstance(batch, ModernBatch) and batch.record_count]
-    columns = columns_together(modern) if len(modern) == len(batches) > 1 else None
-    if columns is not None:
-        origins = [(_origin(batch, partition), batch.record_count) for batch in modern]
-        return [arrow_together(columns, origins, schema)]
-    tables: list[pyarrow.RecordBatch] = []
-    for small, group in groupby(batches, _is_small):
-        if small:
-            records = [record for batch in group for record in batch.records(*partition)]
-            tables.append(arrow_from_records(records, schema))
-        else:
-            parts = [(batch.columns(), _origin(batch, partition)) for batch in group]
-            tables.append(arrow_batches(parts, schema))
-    return tables
-
-
-def _origin(batch: RecordBatch, partition: TopicPartition) -> Origin:
-    return Origin(*partition, batch.timestamp_type, batch.leader_epoch)
-
-
-def _is_large(batch: RecordBatch) -> bool:
-    return isinstance(batch, ModernBatch) and batch.record_count >= LARGE
-
-
-def columns_from_all(
-    batches: Iterable[RecordBatch], partition: TopicPartition, start: int
-) -> list[tuple[Columns, Origin]] | None:
-    """The records from offset `start` on as columns; None where those of some batch are not that simple."""
-    parts: list[tuple[Columns, Origin]] = []
-    for batch in batches:
-        columns = None if _is_small(batch) else batch.columns()
-        if columns is None or columns.headers is not None:
-            return None
-        if len(columns.offsets) and columns.offsets[0] < start:
-            first = int(columns.offsets.searchsorted(start))
-            columns = columns._replace(
-                offsets=columns.offsets[first:],
-                timestamps=columns.timestamps[first:],
-                key_starts=columns.key_starts[first:],
-                key_sizes=columns.key_sizes[first:],
-                value_starts=columns.value_starts[first:],
-                value_sizes=columns.value_sizes[first:],
-            )
-        parts.append((columns, Origin(*partition, batch.timestamp_type, batch.leader_epoch)))
-    return parts
-
-
-def _is_small(batch: RecordBatch) -> bool:
-    return not isinstance(batch, ModernBatch) or batch.record_count < RUNS_FROM
-
-
-def _from(table: pyarrow.RecordBatch, start: int) -> pyarrow.RecordBatch:
-    """The rows from an offset on."""
-    from kclient.records.arrow import first_from  # noqa: PLC0415 - imports pyarrow
-
-    return table.slice(first_from(table, start))
 
 
 def visible(

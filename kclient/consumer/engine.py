@@ -171,12 +171,12 @@ class Engine:
     # For the application's calls that wait for records
 
     def wish(
-        self, partitions: Iterable[TopicPartition], max_records: int | None
+        self, partitions: Iterable[TopicPartition], max_records: int | None, default: int | None = None
     ) -> tuple[Wanted, int | None]:
         """What a call for records asks for: which partitions, None for all, and at most how many records."""
         wanted = frozenset(map(topic_partition, partitions)) or None
         if max_records is None:
-            return wanted, self.config.max_poll_records
+            return wanted, default
         if max_records < 1:
             raise ConfigurationError(f"max_records={max_records} must be at least 1")
         return wanted, max_records

@@ -14,7 +14,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kclient.consumer.buffer import FetchBuffer
-from kclient.consumer.chunk import Chunk, Mark
+from kclient.consumer.chunk import Chunk, Mark, one_list
 from kclient.consumer.cursor import Cursor
 from kclient.consumer.decode import Decoder
 from kclient.consumer.hand import Hand
@@ -26,15 +26,11 @@ from kclient.types import Record, TopicPartition
 if TYPE_CHECKING:
     import pyarrow
 
-    from kclient.records.columns import Columns
-    from kclient.records.objects import Origin
+    from kclient.consumer.arrow import Piece
 
 Wanted = frozenset[TopicPartition] | None
 Taken = dict[TopicPartition, list[Record[Any, Any]]]
 
-# Without a limit, a call takes from no further partition when it has so many records: the next answer wants
-# to be read meanwhile.
-_ENOUGH = 20_000
 _NOTHING: Iterator[Record[Any, Any]] = iter(())
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,14 +104,11 @@ class Poller:
     @_whole
     @_without_collection
     def records(self, wanted: Wanted, most: int | None) -> Taken:
-        """What is there, by partition; without `most`, at most one fetch's worth of each."""
+        """What was fetched, the oldest first, by partition; without `most`, all of it."""
         self._put_down()  # another caller may have one in hand
-        taken: Taken = {}
+        taken: dict[TopicPartition, list[list[Record[Any, Any]]]] = {}
         count = 0
         for chunk in self._ready(wanted):
-            partition = chunk.cursor.partition
-            if most is None and partition in taken:
-                continue
             mark = chunk.mark()
             try:
                 records = chunk.take(None if most is None else most - count, self._decoder)
@@ -129,46 +122,36 @@ class Poller:
                 continue
             if records:
                 count += len(records)
-                taken[partition] = taken[partition] + records if partition in taken else records
-            if self._has_ended(chunk, taken) or count >= (_ENOUGH if most is None else most):
+                taken.setdefault(chunk.cursor.partition, []).append(records)
+            if self._has_ended(chunk, taken) or (most is not None and count >= most):
                 break
         self._counters.records += count
-        return taken
+        return {partition: one_list(parts) for partition, parts in taken.items()}
 
     @_whole
-    def arrow(self, wanted: Wanted, most: int | None, schema: pyarrow.Schema) -> list[pyarrow.RecordBatch]:
-        """The same as Arrow batches, with the columns of `schema`.
+    def arrow(self, wanted: Wanted, most: int | None, schema: pyarrow.Schema) -> pyarrow.RecordBatch | None:
+        """The same as one Arrow batch with the columns of `schema`; None for nothing.
 
-        Without `most`, what came with one answer is copied once, out of its frame into one batch.
+        Without `most`, as much as is handed over at once without harm: see `arrow.Room`.
         """
-        from kclient.records.arrow import arrow_batches  # noqa: PLC0415 - imports pyarrow
+        from kclient.consumer.arrow import Room, rows_in, table_of  # noqa: PLC0415 - imports pyarrow
 
         self._put_down()
-        taken: list[pyarrow.RecordBatch] = []
-        parts: list[tuple[Columns, Origin]] = []
-        seen: set[Cursor] = set()
+        room = Room(most)
+        taken: list[Piece] = []
         count = 0
         for chunk in self._ready(wanted):
-            if most is None and chunk.cursor in seen:
-                continue
             mark = chunk.mark()
-            found = chunk.take_columns() if most is None else None
-            tables = []
-            if found is None:
-                tables = chunk.take_arrow(None if most is None else most - count, schema)
-            rows = sum(table.num_rows for table in tables)
-            rows += sum(len(columns.offsets) for columns, _ in found or ())
+            pieces = chunk.take_arrow(room, schema)
+            rows = rows_in(pieces)
             if not self._advance(chunk, mark, bool(rows)):
                 continue
-            if rows:
-                seen.add(chunk.cursor)
-                count += rows
-                taken += tables
-                parts += found or ()
-            if self._has_ended(chunk, count) or count >= (_ENOUGH if most is None else most):
+            taken += pieces
+            count += rows
+            if self._has_ended(chunk, count) or not chunk.empty or room.full:
                 break
         self._counters.records += count
-        return [*taken, arrow_batches(parts, schema)] if parts else taken
+        return table_of(taken, schema) if count else None
 
     @_whole
     def deal(self, wanted: Wanted) -> bool:

@@ -8,10 +8,11 @@ it is installed, which takes some 45 MB and longer than to read the first record
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,8 +26,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from kclient.records.columns import Columns, HeaderColumns
@@ -73,26 +72,31 @@ def _schema_of(*names: str) -> pa.Schema:
     return pa.schema([SCHEMA.field(name) for name in names])
 
 
+class Part(NamedTuple):
+    """Records of batches as columns. `origins` say how many of them, in order, came with which batch."""
+
+    columns: Columns
+    origins: Sequence[tuple[Origin, int]]
+
+
 def arrow_batch(columns: Columns, origin: Origin, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
     """The records of one batch with the columns of `SCHEMA`, or with some of them."""
     return _arrow(columns, [(origin, len(columns.offsets))], schema)
 
 
-def arrow_batches(parts: Sequence[tuple[Columns, Origin]], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+def arrow_batches(parts: Sequence[Part], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
     """The records of several batches, of any partitions, in order, as one Arrow batch.
 
     Batches that lie in one buffer, as uncompressed ones of one fetch do, are copied once for all.
     """
     batches: list[pa.RecordBatch] = []
-    for _, group in groupby(parts, lambda part: id(part[0].buffer.obj)):
+    for _, group in groupby(parts, lambda part: id(part.columns.buffer.obj)):
         near = list(group)
         joined = _joined([columns for columns, _ in near])
         if joined is None:
-            batches += [arrow_batch(columns, origin, schema) for columns, origin in near]
+            batches += [_arrow(columns, origins, schema) for columns, origins in near]
         else:
-            batches.append(
-                _arrow(joined, [(origin, len(columns.offsets)) for columns, origin in near], schema)
-            )
+            batches.append(_arrow(joined, [each for _, origins in near for each in origins], schema))
     return concat_batches(batches, schema)
 
 
@@ -141,13 +145,6 @@ def _joined(parts: Sequence[Columns]) -> Columns | None:
 
 def _address(view: memoryview) -> int:
     return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
-
-
-def arrow_together(
-    columns: Columns, origins: Sequence[tuple[Origin, int]], schema: pa.Schema = SCHEMA
-) -> pa.RecordBatch:
-    """Columns that have the records of several batches: `origins` say how many came with which."""
-    return _arrow(columns, origins, schema)
 
 
 def arrow_from_records(records: Sequence[BytesRecord], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:

@@ -8,7 +8,7 @@ between the decoders (`scalar`, `uniform`, `columns`) and puts the place on thei
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.errors import CorruptBatchError, ProtocolError
 from kclient.records.compression import Codec, codec_of, decompress
@@ -50,6 +50,13 @@ COLUMNS_FROM = 192
 # Batches from here on are decoded as fast by themselves as with others, or faster where records are alike.
 LARGE = 512
 _LAST_OFFSET = (1 << 63) - 1
+
+
+class Extent(NamedTuple):
+    """How many records a batch has at most, and their bytes decompressed."""
+
+    records: int
+    size: int
 
 
 class RecordBatch(ABC):
@@ -125,6 +132,14 @@ class RecordBatch(ABC):
     def verify(self) -> None:
         """Raise `CorruptBatchError` unless the checksum fits."""
 
+    def extent(self) -> Extent:
+        """How large the records are. What is decompressed to know it is kept for the next decoding."""
+        try:
+            return self._extent()
+        except ProtocolError as error:
+            error.locate(offset=self.base_offset)
+            raise
+
     def records(self, topic: str, partition: int) -> list[BytesRecord]:
         """All records as objects."""
         try:
@@ -156,6 +171,9 @@ class RecordBatch(ABC):
             raise
 
     @abstractmethod
+    def _extent(self) -> Extent: ...
+
+    @abstractmethod
     def _records(self, origin: Origin) -> list[BytesRecord]: ...
 
     @abstractmethod
@@ -168,12 +186,13 @@ class RecordBatch(ABC):
 class ModernBatch(RecordBatch):
     """A batch of magic 2, as all brokers since 0.11 write it."""
 
-    __slots__ = ("header",)
+    __slots__ = ("_section", "header")
 
     def __init__(self, view: memoryview, limits: Limits) -> None:
         self.header = header = BatchHeader._make(HEADER.unpack_from(view))
         self._view = view
         self._limits = limits
+        self._section: memoryview | None = None  # decompressed, and not decoded yet
         self.magic = 2
         self.base_offset = header.base_offset
         self.last_offset = header.base_offset + header.last_offset_delta
@@ -232,6 +251,15 @@ class ModernBatch(RecordBatch):
 
     def section(self) -> memoryview:
         """The records, decompressed; enough bytes for their number."""
+        held, self._section = self._section, None
+        return self._decompressed() if held is None else held
+
+    def _extent(self) -> Extent:
+        if self._section is None:
+            self._section = self._decompressed()
+        return Extent(self.header.record_count, len(self._section))
+
+    def _decompressed(self) -> memoryview:
         codec = codec_of(self.attributes & CODEC_MASK)
         section = decompress(self._view[HEADER_SIZE:], codec, self._limits)
         if self.record_count * MIN_RECORD_SIZE > len(section):

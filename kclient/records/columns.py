@@ -56,6 +56,15 @@ class Columns(NamedTuple):
     headers: HeaderColumns | None
 
 
+def rows_from(columns: Columns, first: int) -> Columns:
+    """Without the records before the one with this number."""
+    headers = columns.headers
+    if headers is not None:
+        at = int(headers.records.searchsorted(first))
+        headers = HeaderColumns(headers.records[at:] - first, *(column[at:] for column in headers[1:]))
+    return Columns._make((columns.buffer, *(column[first:] for column in columns[1:7]), headers))
+
+
 def columns_from_rows(rows: Rows) -> Columns:
     """The same as `Columns`, for batches that were decoded by the scalar decoders."""
     headers = rows.headers

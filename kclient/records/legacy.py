@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from kclient.errors import CorruptBatchError, ProtocolError
-from kclient.records.batch import RecordBatch
+from kclient.records.batch import Extent, RecordBatch
 from kclient.records.compression import Codec, codec_of, decompress
 from kclient.records.layout import CODEC_MASK, LOG_APPEND_TIME, PREFIX, PREFIX_SIZE
 from kclient.records.objects import BytesRecord, Origin, records_from_rows
@@ -129,14 +129,26 @@ class LegacyBatch(RecordBatch):
         return arrow_from_records(self._records(origin), schema)
 
     def _rows(self) -> Rows:
+        data = self._decompressed()
+        if data is None:
+            return _rows(self._view, [(0, self._message)], self._message)
+        return _rows(data, self._inner(data), self._message)
+
+    def _extent(self) -> Extent:
+        data = self._decompressed()
+        if data is None:
+            return Extent(1, len(self._view))
+        return Extent(len(data) // (PREFIX_SIZE + _MIN_MESSAGE), len(data))
+
+    def _decompressed(self) -> memoryview | None:
+        """The messages in a compressed one; None for one that is not."""
         codec = codec_of(self.attributes & CODEC_MASK)
         if codec is Codec.NONE:
-            return _rows(self._view, [(0, self._message)], self._message)
+            return None
         start, size = self._message.value
         if size < 0:
             raise CorruptBatchError("a compressed message without a value")
-        data = decompress(self._view[start : start + size], codec, self._limits, magic=self.magic)
-        return _rows(data, self._inner(data), self._message)
+        return decompress(self._view[start : start + size], codec, self._limits, magic=self.magic)
 
     def _inner(self, data: memoryview) -> list[tuple[int, _Message]]:
         """The messages in a compressed one, with where they begin."""

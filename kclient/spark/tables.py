@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kclient.consumer.decode import arrow_from_all
+from kclient.consumer.arrow import arrow_from_all
 from kclient.errors import PositionError
 from kclient.records.arrow import schema_of
 from kclient.records.batch import RecordBatch

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer.answers import Policy, Todo, judge
+from kclient.consumer.arrow import Room, table_of
 from kclient.consumer.buffer import Frame
 from kclient.consumer.cursor import Cursor
 from kclient.consumer.decode import Decoder, visible
@@ -177,7 +178,8 @@ def test_messages_of_old_formats_are_read() -> None:
     assert [(record.offset, record.value) for record in found] == [(n, b"old %d" % n) for n in (7, 8, 9)]
     again = judge(fetching(8), answer(data), Frame(0), RELAXED).chunk
     assert again is not None
-    assert [row["offset"] for table in again.take_arrow(None, SCHEMA) for row in table.to_pylist()] == [8, 9]
+    table = table_of(again.take_arrow(Room(None), SCHEMA), SCHEMA)
+    assert table.column("offset").to_pylist() == [8, 9]
 
 
 # Deserializers

@@ -50,16 +50,6 @@ def test_a_call_gives_no_more_than_it_was_asked_for_and_a_batch_is_decoded_once(
     live(story)
 
 
-def test_without_a_limit_a_call_gives_what_one_fetch_brought() -> None:
-    async def story(world: World) -> None:
-        world.fill(part(), batches=6)
-        async with world.reader(max_partition_fetch_bytes=5_000) as consumer:
-            await asyncio.sleep(3)
-            assert [len((await consumer.getmany())[part()]) for _ in range(3)] == [200, 200, 200]
-
-    live(story)
-
-
 def test_records_arrow_and_single_records_can_be_taken_in_turn() -> None:
     async def story(world: World) -> None:
         world.fill(part(), batches=3)

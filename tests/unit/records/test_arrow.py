@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from kclient.errors import ConfigurationError
-from kclient.records import Codec, Stamp, encode_batch, encode_sparse, read_batches
-from kclient.records.arrow import SCHEMA, arrow_batches, arrow_from_records, concat_batches, schema_of
+from kclient.records import Codec, RecordBatch, Stamp, encode_batch, encode_sparse, read_batches
+from kclient.records.arrow import SCHEMA, Part, arrow_batches, arrow_from_records, concat_batches, schema_of
 from kclient.records.objects import Origin
 from kclient.records.pieces import RecordTuple
 from kclient.types import TimestampType
@@ -35,6 +35,11 @@ def _rows(batch: pa.RecordBatch) -> list[tuple[object, ...]]:
         )
         for row in batch.to_pylist()
     ]
+
+
+def _part(found: RecordBatch, origin: Origin) -> Part:
+    columns = found.columns()
+    return Part(columns, [(origin, len(columns.offsets))])
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -75,7 +80,7 @@ def test_columns_of_several_batches_are_those_of_the_whole(
     make: Callable[[int], list[RecordTuple]], codec: Codec
 ) -> None:
     frame = b"".join(encode_batch(make(60), stamp=Stamp(base_offset=at), codec=codec) for at in (0, 60, 120))
-    parts = [(found.columns(), Origin("orders", 4, found.timestamp_type, 7)) for found in read_batches(frame)]
+    parts = [_part(found, Origin("orders", 4, found.timestamp_type, 7)) for found in read_batches(frame)]
     whole = arrow_batches(parts)
     assert _rows(whole) == [row for found in read_batches(frame) for row in _rows(found.arrow("orders", 4))]
     for columns in (["key"], ["headers", "topic"], ["timestamp_type", "value", "partition"]):
@@ -86,7 +91,7 @@ def test_batches_of_several_partitions_in_one_frame_become_one() -> None:
     made = (uniform(60), varied(200), mixed(50), uniform(70))
     frame = memoryview(b"".join(map(encode_batch, made)))
     origins = [Origin(topic, number, TimestampType(number % 2), 7) for topic, number in PLACES]
-    parts = [(found.columns(), origin) for found, origin in zip(read_batches(frame), origins, strict=True)]
+    parts = [_part(found, origin) for found, origin in zip(read_batches(frame), origins, strict=True)]
     rows = [row for each in parts for row in _rows(arrow_batches([each]))]
     joined = arrow_batches(parts)
     joined.validate(full=True)
