@@ -48,11 +48,10 @@ types: setup
 	$(BIN)/mypy
 
 # Downloads wait for the network and mypy has use for one core only: they run side by side.
-test:  ## every check and every test
+test:  ## every check and every test; what fails is run once more, alone
 	@$(MAKE) --no-print-directory -j3 setup jars kcat
 	@$(MAKE) --no-print-directory -j2 check
-	$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m tools.suite --workers $(WORKERS)
 
 test-matrix: setup  ## the compatibility matrix: every supported broker version
 	$(BIN)/python -m pytest -m matrix --kafka-versions=all

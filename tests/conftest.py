@@ -35,8 +35,6 @@ def group_of(node_id: str) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """As `--dist loadfile`, with our groups; `loadgroup` renames tests, and pytest 9 does not heed it."""
-    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - tests run without it, too
+    from tools.suite.scheduling import GroupScheduling  # noqa: PLC0415 - tests run without pytest-xdist, too
 
-    scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = group_of
-    return scheduler
+    return GroupScheduling(config, log, group_of)

@@ -1,0 +1,1 @@
+"""How `make test` runs the tests: see `__main__`."""
