@@ -67,12 +67,14 @@ class AdmittedStreamReader(StreamReader, SupportsTriggerAvailableNow):
         }
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # type: ignore[override] # noqa: N802
-        # Spark tells of a batch's end only when the next one begins, but never asks from where it is not yet.
-        self.commit(start)
         try:
-            return self._latest_offset(start, limit)
+            latest = self._latest_offset(start, limit)
         except KafkaError as error:
             raise plainly(error) from None
+        # Spark tells of a batch's end only when the next one begins, but never asks from where it is not yet.
+        # Not before the question: while no broker is there, that is what waits.
+        self.commit(start)
+        return latest
 
     def _latest_offset(self, start: Json, limit: ReadLimit) -> Json:
         latest = self._frozen or self._now()

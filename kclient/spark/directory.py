@@ -1,12 +1,12 @@
 """What there is to read, asked on the driver: partitions of a subscription, their bounds, a group's offsets.
 
-Blocking, through the session of the process. Every call is repeated as `fetchOffset.numRetries` says where
-trying again may help; each has the client's own deadline as well.
+Blocking, through the session of the process. An attempt lasts as long as brokers cannot be reached, up to the
+client's own deadline (`default.api.timeout.ms`), and there are as many more as `fetchOffset.numRetries` says:
+a query that runs outlasts the minutes in which a cluster is away, and says in the log what it waits for.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
@@ -15,14 +15,23 @@ from typing import Any, TypeVar
 
 from kclient.admin.group_offsets import AlterGroupOffsets, ListGroupOffsets
 from kclient.cluster.metadata import Topic
-from kclient.cluster.operations import run, run_one
+from kclient.cluster.operations import Operation, run, run_one
+from kclient.cluster.routes import AnyBroker
 from kclient.consumer.offsets import ListOffsets
-from kclient.errors import ConfigurationError, KafkaError, UnknownTopicOrPartitionError, error_for
+from kclient.errors import (
+    ConfigurationError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
 from kclient.spark.offsets import EARLIEST, LATEST, Offsets, Spec, assigned
 from kclient.spark.options import Options
+from kclient.spark.outages import Outage
 from kclient.spark.session import Session, session_for
 from kclient.types import OffsetAndMetadata, TopicPartition
-from kclient.wire.messages.metadata import MetadataRequest
+from kclient.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.wire.schema import NO_UUID
 
 T = TypeVar("T")
@@ -87,7 +96,7 @@ class Directory:
         now = time.monotonic()
         if self._pairs is not None and now - self._pairs[0] < lifetime:
             return self._pairs[1]
-        found = self._retrying(self._partitions)
+        found = self._retrying("asking for partitions", self._partitions)
         self._pairs = (now, found)
         return found
 
@@ -95,7 +104,7 @@ class Directory:
         """The offsets of times, of the start (-2) and of the end (-1); -1 where no record is as late."""
         if not questions:
             return {}
-        return self._retrying(lambda: self._offsets(questions))
+        return self._retrying("asking for offsets", lambda: self._offsets(questions))
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self.offsets(dict.fromkeys(partitions, EARLIEST))
@@ -120,10 +129,10 @@ class Directory:
             answers = await run_one(cluster, operation, group_id, cluster.deadline())
             return {key: _known(answer).offset for key, answer in answers.items() if answer is not None}
 
-        return self._retrying(ask)
+        return self._retrying(f"asking for the offsets of group {group_id}", ask)
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], note: str) -> None:
-        """Commit in the name of a group that has no members."""
+        """Commit in the name of a group that has no members; one attempt, which lasts for an outage too."""
 
         async def ask() -> None:
             cluster = self.session.cluster
@@ -134,7 +143,7 @@ class Directory:
                     raise outcome
 
         if offsets:
-            self._retrying(ask)
+            self.session.run(ask(), self._outage(f"committing offsets for group {group_id}"))
 
     async def _partitions(self) -> dict[TopicPartition, str]:
         topics = await self._topics(self._subscription.names())
@@ -162,12 +171,7 @@ class Directory:
         """Topics as they are now. Asked directly, because a micro-batch must not wait for a back-off."""
         cluster = self.session.cluster
         asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-        response = await cluster.call(
-            None,
-            lambda version: MetadataRequest(topics=asked, allow_auto_topic_creation=version < 4),
-            MetadataRequest,
-            cluster.deadline(),
-        )
+        response = await run_one(cluster, _Topics(asked), None, cluster.deadline())
         metadata = cluster.metadata
         metadata.update(metadata.snapshot.merge(response, names))
         snapshot = metadata.snapshot
@@ -183,20 +187,42 @@ class Directory:
         outcomes = await run(cluster, operation, questions, cluster.deadline())
         return {key: _known(outcome).offset for key, outcome in outcomes.items()}
 
-    def _retrying(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        retries, wait = self._options["fetchOffset.numRetries"], self._options["fetchOffset.retryIntervalMs"]
+    def _outage(self, what: str) -> Outage:
+        return Outage(what, self._options.kafka["bootstrap.servers"])
 
-        async def attempts() -> T:
-            for _ in range(retries):
-                try:
-                    return await ask()
-                except KafkaError as error:
-                    if not error.retriable:
-                        raise
-                await asyncio.sleep(wait / 1000)
-            return await ask()
+    def _retrying(self, what: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        left = self._options["fetchOffset.numRetries"]
+        outage = self._outage(what)
+        while True:
+            try:
+                return self.session.run(ask(), outage)
+            except KafkaError as error:
+                if not left or not (error.retriable or isinstance(error, KafkaTimeoutError)):
+                    raise
+            left -= 1
+            time.sleep(self._options["fetchOffset.retryIntervalMs"] / 1000)
 
-        return self.session.run(attempts())
+
+class _Topics(Operation[None, MetadataResponse]):
+    """Topics, or all, from whichever broker can be reached: a query may only know one that is gone."""
+
+    request = MetadataRequest
+
+    def __init__(self, topics: list[MetadataRequest.MetadataRequestTopic] | None) -> None:
+        self._topics = topics
+
+    def route(self, key: None) -> AnyBroker:  # noqa: ARG002
+        return AnyBroker()
+
+    def build(self, keys: list[None], version: int) -> MetadataRequest:  # noqa: ARG002
+        return MetadataRequest(topics=self._topics, allow_auto_topic_creation=version < 4)
+
+    def read(self, response: MetadataResponse, keys: list[None]) -> dict[None, MetadataResponse | KafkaError]:
+        if not response.brokers:
+            return dict.fromkeys(
+                keys, KafkaConnectionError("a broker knows of no brokers yet: it is starting")
+            )
+        return dict.fromkeys(keys, response)
 
 
 def _known(outcome: T | KafkaError) -> T:

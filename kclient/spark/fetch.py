@@ -34,6 +34,7 @@ from kclient.records.batch import RecordBatch
 from kclient.records.layout import PREFIX, PREFIX_SIZE
 from kclient.spark.loss import Facts, Policy, explain
 from kclient.spark.offsets import EARLIEST, LATEST
+from kclient.spark.outages import Outage
 from kclient.spark.planning import Range
 from kclient.spark.session import Session
 from kclient.types import TopicPartition
@@ -124,7 +125,14 @@ class Reading:
     def pieces(self) -> Iterator[Piece]:
         """Everything, in the order in which brokers answer; of one range always in order."""
         while self._cursors:
-            yield from self._session.run(self._next())
+            yield from self._session.run(self._next(), self._outage(), self._patience * 1000)
+
+    def _outage(self) -> Outage:
+        first = self._cursors[0]
+        what = (
+            f"reading topic {first.range.topic}, partition {first.range.partition}, offset {first.position}"
+        )
+        return Outage(what, ",".join(map(str, self._config.endpoints())))
 
     async def _next(self) -> list[Piece]:
         """What the next answer brings; the request behind it has left when this returns."""

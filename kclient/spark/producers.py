@@ -24,8 +24,9 @@ Key = tuple[tuple[str, str], ...]
 # As long as Spark's own connector keeps one.
 IDLE_SECONDS = 600.0
 # Rows come in batches of thousands, so a batch of Kafka's default size would be one of many per request. What
-# does not fill one waits a little for the next rows from Spark; the end of a task does not wait.
-_DEFAULTS = {"batch.size": "1000000", "linger.ms": "5"}
+# does not fill one waits a little for the next rows from Spark; the end of a task does not wait. And a worker
+# that is new while no broker is there waits for its topic as long as its rows would for their delivery.
+_DEFAULTS = {"batch.size": "1000000", "linger.ms": "5", "max.block.ms": "120000"}
 _CLOSE_MS = 5_000
 _LEVELLED = ("gzip", "lz4", "zstd")
 _PARTITIONERS = {

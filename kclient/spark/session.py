@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from kclient.cluster.client import Cluster
 from kclient.consumer.config import ConsumerConfig
 from kclient.spark import properties
+from kclient.spark.outages import Outage
 
 T = TypeVar("T")
 
@@ -40,24 +41,24 @@ class Session:
         assert self._cluster is not None
         return self._cluster
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end; connects first where nothing is connected yet."""
-        return self._loop.run_until_complete(self._run(work))
+    def run(self, work: Coroutine[Any, Any, T], outage: Outage, timeout_ms: float | None = None) -> T:
+        """Run a coroutine to its end; connects first, within `timeout_ms`, where nothing is connected yet.
 
-    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            if self._cluster is None:
-                cluster = Cluster(self.config)
-                try:
-                    await cluster.start(cluster.deadline())
-                except BaseException:
-                    await cluster.close()
-                    raise
-                self._cluster = cluster
-        except BaseException:
-            work.close()
-            raise
-        return await work
+        `outage` tells of it in the log while it waits.
+        """
+        return self._loop.run_until_complete(self._run(work, outage, timeout_ms))
+
+    async def _run(self, work: Coroutine[Any, Any, T], outage: Outage, timeout_ms: float | None) -> T:
+        cluster = self._cluster or Cluster(self.config)
+        with outage.told(lambda: cluster.metadata.last_error):
+            try:
+                if self._cluster is None:
+                    await _start(cluster, timeout_ms)
+                    self._cluster = cluster
+            except BaseException:
+                work.close()
+                raise
+            return await work
 
     def close(self) -> None:
         """Close every connection and the loop."""
@@ -65,6 +66,14 @@ class Session:
             self._loop.run_until_complete(self._cluster.close())
             self._cluster = None
         self._loop.close()
+
+
+async def _start(cluster: Cluster, timeout_ms: float | None) -> None:
+    try:
+        await cluster.start(cluster.deadline(timeout_ms))
+    except BaseException:
+        await cluster.close()
+        raise
 
 
 _sessions: dict[Key, Session] = {}
