@@ -1,11 +1,15 @@
-"""Fixtures for all tests, and which of them stay together when `make test` spreads them over processes.
+"""Fixtures for all tests, which of them run on uvloop too, and which stay together in `make test`.
 
 Real brokers come from `tools.kafka.fixtures`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -24,6 +28,39 @@ _TOGETHER = {
     "tests/integration/test_producer_refusals": "secured brokers",
     "tests/integration/test_producer_security": "secured brokers",
 }
+
+
+_NO_UVLOOP = pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop is not installed")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test marked `uvloop` runs on asyncio's own loop, and again on uvloop."""
+    if metafunc.definition.get_closest_marker("uvloop"):
+        loops = ["asyncio", pytest.param("uvloop", marks=_NO_UVLOOP)]
+        metafunc.parametrize("event_loops", loops, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def event_loops(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where new event loops come from: `asyncio.run`, and the threads of blocking clients and brokers.
+
+    A fixture of scope `module` that starts such a thread asks for this one, to be set up anew with it.
+    """
+    if getattr(request, "param", "asyncio") != "uvloop":
+        yield
+        return
+    import uvloop  # noqa: PLC0415 - not everywhere
+
+    before = asyncio.get_event_loop_policy()
+    _set_policy(uvloop.EventLoopPolicy())
+    yield
+    _set_policy(before)
+
+
+def _set_policy(policy: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # policies go, from Python 3.14 on
+        asyncio.set_event_loop_policy(policy)
 
 
 def group_of(node_id: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from kclient.errors import BrokerError, error_for
+from kclient.errors import BrokerError, ConfigurationError, error_for
 from kclient.wire.message import Request, Response
 
 if TYPE_CHECKING:
@@ -75,9 +75,10 @@ class Faults:
         self, api_key: int, error: type[BrokerError] | int, *, times: int | None = 1, node: int | None = None
     ) -> Fault:
         """Answer with an error code, as if everything in the request had met it."""
-        return self._plan(
-            Fault(Kind.ERROR, api_key, node, times, error if isinstance(error, int) else error.code)
-        )
+        code = error if isinstance(error, int) else error.code
+        if code == 0:
+            raise ConfigurationError("error=0 is success, not an error: name a BrokerError or its code")
+        return self._plan(Fault(Kind.ERROR, api_key, node, times, code))
 
     def delay(
         self, api_key: int | None, seconds: float, *, times: int | None = 1, node: int | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kclient.errors import ProtocolError
 from kclient.wire.api import ApiKey
@@ -55,11 +55,11 @@ class Session(asyncio.BufferedProtocol):
         return f"<Session of {self.client_host} as {self.principal}, {len(self._waiting)} requests waiting>"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # By contract it reads and writes; uvloop's does, and is no subclass of asyncio's.
+        self.transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if peer else ""
-        self.principal = self.listener.principal(transport)
+        self.principal = self.listener.principal(self.transport)
         self.node.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from kclient.clock import Deadline
 from kclient.errors import AuthenticationError, KafkaConnectionError, KafkaError, ProtocolError
@@ -62,7 +62,8 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent: list[bytes] = []
         self._correlation_id = 0
         self._chosen: dict[tuple[type[Request[Any]], int | None], int] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
         self._throttle_timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -251,10 +252,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _arm(self, at: float) -> None:
         """Have `_check_deadlines` run by then. One timer serves all requests: it fires for the earliest."""
-        if self._timer is None or at < self._timer.when():
+        if self._timer is None or at < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_at(at, self._check_deadlines)
+            # Its time is kept here: what uvloop gives for a moment that has come knows none.
+            self._timer, self._timer_at = self._loop.call_at(at, self._check_deadlines), at
 
     def _check_deadlines(self) -> None:
         self._timer = None
@@ -275,8 +277,8 @@ class Connection(asyncio.BufferedProtocol):
     # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # By contract it reads and writes; uvloop's does, and is no subclass of asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._frames.writable()

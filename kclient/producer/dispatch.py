@@ -76,7 +76,8 @@ class Dispatcher:
         self._identities = Identities(cluster, self._got_identity, self._got_no_identity)
         self._flushing = 0
         self._draining: asyncio.Handle | None = None
-        self._expiring: asyncio.TimerHandle | None = None
+        self._expiring: asyncio.Handle | None = None
+        self._expiring_at = 0.0  # kept here: what uvloop gives for a moment that has come does not know it
 
     def start(self) -> None:
         self._cluster.metadata.listen(self._follow)
@@ -116,7 +117,7 @@ class Dispatcher:
             chunk.left = chunk.flat_records()
             self.ledger.enter(chunk)
             # Chunks of several topics come in the order in which they were closed, not opened.
-            if self._expiring is None or chunk.deadline < self._expiring.when():
+            if self._expiring is None or chunk.deadline < self._expiring_at:
                 self._expire_at(chunk.deadline)
             self._settle_in(chunk)
         if self.hurry:
@@ -344,7 +345,7 @@ class Dispatcher:
     def _expire_at(self, deadline: float) -> None:
         if self._expiring is not None:
             self._expiring.cancel()
-        self._expiring = self._loop.call_at(deadline, self._expire)
+        self._expiring, self._expiring_at = self._loop.call_at(deadline, self._expire), deadline
 
     def _too_late(self, outbox: Outbox, reason: KafkaError | None) -> KafkaTimeoutError:
         sender = self._routing.senders.get(outbox.leader) if outbox.leader is not None else None

@@ -64,7 +64,6 @@ class BatchReader(DataSourceReader):
         return ranges_between(start, end, {key.topic: topic_id for key, topic_id in ids.items()})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Task)
         return read_task(partition, self._columns, self._options)
 
     def _within(self, end: Offsets, directory: Directory) -> Offsets:

@@ -16,11 +16,16 @@ from kclient.spark.planning import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructField
 
 
-def read_task(task: Task, columns: Mapping[str, StructField], options: Options) -> Iterator[pa.RecordBatch]:
+def read_task(
+    task: InputPartition, columns: Mapping[str, StructField], options: Options
+) -> Iterator[pa.RecordBatch]:
     """The records of a task."""
+    if not isinstance(task, Task):
+        raise TypeError(f"Spark asks for {task!r}, which is no partition that kclient planned")
     # Not before there is a task: a driver that only plans needs no Arrow, and no worker connects earlier.
     from kclient.spark.fetch import Reading  # noqa: PLC0415
     from kclient.spark.session import session_for  # noqa: PLC0415

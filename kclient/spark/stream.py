@@ -20,7 +20,7 @@ from kclient.spark.changes import begins, report_losses
 from kclient.spark.directory import Directory, subscription
 from kclient.spark.loss import Policy
 from kclient.spark.offsets import Mark, Offsets, from_json, starting
-from kclient.spark.planning import Task, plan, ranges_between
+from kclient.spark.planning import plan, ranges_between
 from kclient.spark.reading import plainly, read_task
 from kclient.spark.schema import wanted
 from kclient.types import TopicPartition
@@ -110,7 +110,6 @@ class StreamReader(DataSourceStreamReader):
         return [*tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Task)
         return read_task(partition, self._columns, self._options)
 
     def commit(self, end: Json) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kclient.testing.errors import UnsupportedError
 
@@ -145,8 +145,8 @@ class MemoryTransport(asyncio.Transport):
         try:
             if isinstance(self._protocol, asyncio.BufferedProtocol):
                 self._fill(self._protocol, data)
-            elif isinstance(self._protocol, asyncio.Protocol):
-                self._protocol.data_received(data)
+            else:
+                cast("asyncio.Protocol", self._protocol).data_received(data)
         except Exception as error:  # noqa: BLE001 - as asyncio does
             self._fail(error, "reading")
 
@@ -154,9 +154,8 @@ class MemoryTransport(asyncio.Transport):
         """The end of the stream has arrived."""
         if self._closing:
             return
-        assert isinstance(self._protocol, asyncio.Protocol | asyncio.BufferedProtocol)
         try:
-            keep = self._protocol.eof_received()
+            keep = cast("asyncio.Protocol", self._protocol).eof_received()
         except Exception as error:  # noqa: BLE001 - as asyncio does
             self._fail(error, "ending")
             return

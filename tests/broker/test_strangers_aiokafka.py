@@ -13,6 +13,8 @@ import pytest
 from tests.broker.aiokafka_runs import aiokafka, run
 from tests.broker.conftest import Stage
 
+pytestmark = pytest.mark.uvloop
+
 aiokafka_admin: Any = import_module("aiokafka.admin")
 TopicPartition: Any = aiokafka.TopicPartition
 

@@ -8,6 +8,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from tests.broker.conftest import Stage
 from tests.broker.librdkafka import PATIENCE, consumer, produce, take
 
+pytestmark = pytest.mark.uvloop
+
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_is_produced_with_a_codec_is_consumed_as_it_was(broker: Stage, servers: str, codec: str) -> None:

@@ -19,6 +19,8 @@ from tests.broker.secured import RIGHT, WRONG, Login, Secured, right, secured, w
 from tests.broker.test_strangers_kcat import kcat
 from tests.broker.test_strangers_kcat import pytestmark as needs_kcat
 
+pytestmark = pytest.mark.uvloop
+
 aiokafka_abc: Any = import_module("aiokafka.abc")
 aiokafka_helpers: Any = import_module("aiokafka.helpers")
 
@@ -30,7 +32,7 @@ class RefusedError(Exception):
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def house(tmp_path_factory: pytest.TempPathFactory, event_loops: None) -> Iterator[Secured]:  # noqa: ARG001
     with secured(tmp_path_factory.mktemp("certificates")) as made:
         yield made
 

@@ -19,6 +19,8 @@ from kclient.runtime import LoopThread
 from tests.support.threads import wait_for_no_threads
 from tools.kafka.provider import PlainKafka
 
+pytestmark = pytest.mark.uvloop
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

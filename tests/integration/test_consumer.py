@@ -68,6 +68,7 @@ def values(records: list[Record[Any, Any]]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.uvloop
 def test_what_librdkafka_wrote_is_read_with_every_field(kafka: PlainKafka, codec: str) -> None:
     topic = new_topic(kafka)
     produce(kafka.bootstrap(), topic, 3000, codec=codec)
@@ -79,6 +80,7 @@ def test_what_librdkafka_wrote_is_read_with_every_field(kafka: PlainKafka, codec
 
 
 @pytest.mark.matrix
+@pytest.mark.uvloop
 def test_every_broker_is_read_with_sessions_and_positions(matrix_kafka: PlainKafka) -> None:
     bootstrap, topic = matrix_kafka.bootstrap(), new_topic(matrix_kafka, 3)
     produce(bootstrap, topic, 3000, 3)
@@ -118,6 +120,7 @@ def transact(bootstrap: str, topic: str, script: list[tuple[str, bool]]) -> None
             producer.abort_transaction(60)
 
 
+@pytest.mark.uvloop
 def test_aborted_transactions_are_left_out_and_undecided_ones_waited_for(kafka: PlainKafka) -> None:
     bootstrap, topic = kafka.bootstrap(), new_topic(kafka)
     script = [("a", True), ("b", False), ("c", False), ("d", True), ("e", False), ("f", True)]
@@ -159,6 +162,7 @@ def test_aborted_transactions_are_left_out_and_undecided_ones_waited_for(kafka: 
     assert values(everything)[:60] == written(*"abcdef")
 
 
+@pytest.mark.uvloop
 def test_a_record_larger_than_the_limit_of_a_fetch_is_read(kafka: PlainKafka) -> None:
     bootstrap, topic = kafka.bootstrap(), new_topic(kafka, 3)
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -169,6 +173,7 @@ def test_a_record_larger_than_the_limit_of_a_fetch_is_read(kafka: PlainKafka) ->
     assert [len(record.value) for record in found] == [200_000] * 9
 
 
+@pytest.mark.uvloop
 def test_blocking_consumers_in_threads_share_a_group(kafka: PlainKafka) -> None:
     bootstrap, topic = kafka.bootstrap(), new_topic(kafka, 4)
     produce(bootstrap, topic, 4000, 4)

@@ -128,6 +128,7 @@ def in_a_group(kafka: PlainKafka, story: Callable[[Group], Coroutine[Any, Any, N
     asyncio.run(main())
 
 
+@pytest.mark.uvloop
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 @pytest.mark.parametrize("ours_first", [True, False], ids=["we lead", "they lead"])
 def test_a_classic_group_of_both(kafka: PlainKafka, strategy: str, ours_first: bool) -> None:

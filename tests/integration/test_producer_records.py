@@ -17,6 +17,8 @@ from tools.kafka.fixtures import BrokerPool
 from tools.kafka.provider import PlainKafka
 from tools.kafka.versions import DEFAULT_VERSION
 
+pytestmark = pytest.mark.uvloop
+
 BY_PRODUCER, BY_BROKER = 1, 2
 START = 1_700_000_000_000
 CODECS: list[tuple[str, int | None]] = [

@@ -16,7 +16,7 @@ from kclient.wire.messages.delegation_tokens import (
 from tests.support.secured import SUPER_USER, WRONG, Visitor
 from tools.kafka.security import USERS
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.uvloop]
 
 LISTENERS = ["SASL_PLAINTEXT", "SASL_SSL"]
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]

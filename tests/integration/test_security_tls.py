@@ -14,7 +14,7 @@ from kclient.errors import AuthenticationError, ConfigurationError, KafkaTimeout
 from tests.support.secured import SUPER_USER, WRONG, Visitor
 from tools.kafka.certificates import Certificates
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.uvloop]
 
 Given = Callable[[Certificates], dict[str, Any]]
 

@@ -17,6 +17,7 @@ from kclient.admin import AsyncAdmin
 from kclient.cluster.client import Cluster
 from kclient.config import ClientConfig
 from kclient.errors import KafkaError, TopicAuthorizationFailedError
+from kclient.net import dial
 from kclient.wire.messages.acls import CreateAclsRequest
 from tests.support.planted import everything_logged, forms, told
 from tools.kafka import KafkaCluster
@@ -135,13 +136,13 @@ class Visitor:
 def visiting(kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visitor]:
     """A visitor under watch: connections are counted, nothing it says may hold a secret."""
     visitor = Visitor(kafka)
-    connect = asyncio.base_events.BaseEventLoop.create_connection
+    connect = dial._open
 
-    async def counted(loop: Any, factory: Any, host: Any, port: Any, **options: Any) -> Any:
+    async def counted(loop: Any, endpoint: Any, host: Any, port: int, settings: Any) -> Any:
         visitor.connections.append(port)
-        return await connect(loop, factory, host, port, **options)
+        return await connect(loop, endpoint, host, port, settings)
 
-    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "create_connection", counted)
+    monkeypatch.setattr(dial, "_open", counted)
     with everything_logged() as logged:
         yield visitor
     assert visitor.shown_secrets(logged.getvalue()) == []

@@ -11,14 +11,17 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import pytest
 
 from kclient import Admin
 from kclient.testing import RunningBroker
 
 ROOT = Path(__file__).parents[2]
+UVLOOP = find_spec("uvloop") is not None  # there is none for Windows
 EXAMPLES = ROOT / "examples"
 # `demo` has its own target; `cluster` is what the others start.
 NOT_HERE = {"__init__", "cluster", "demo"}
@@ -51,6 +54,12 @@ send_nowait: 63 taken, 437 refused
 send: 500 taken, never more than the buffer: True
 max_block_ms: buffer_memory=65536 bytes stayed full for 1 s (max_block_ms): records are sent faster than \
 they are delivered
+""",
+    "fastapi_service": f"""\
+on {"uvloop" if UVLOOP else "asyncio"}
+20 of 20 orders were taken
+all of them were read
+stopped: 20 written, 20 read
 """,
     "web_service": """\
 20 x HTTP/1.1 201 Created
@@ -209,3 +218,38 @@ def test_an_example_runs_on_the_cluster_that_is_named(way: str, kafka_broker: Ru
     assert said == SAID["producer_three_ways"]
     with Admin(bootstrap_servers=address) as admin:
         assert "orders" in admin.list_topics()
+
+
+def test_the_fastapi_service_runs_under_uvicorn_s_own_command_and_ends_in_order(
+    kafka_broker: RunningBroker,
+) -> None:
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "uvicorn",
+        "--factory",
+        "examples.fastapi_service:service",
+    ]
+    environment = os.environ | {"KCLIENT_BOOTSTRAP": kafka_broker.bootstrap_servers}
+    with subprocess.Popen(
+        [*command, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+    ) as server:
+        assert server.stderr is not None
+        try:
+            address = next(found for line in server.stderr if (found := re.search(r"http://[\d.:]+", line)))
+            answer = httpx.post(f"{address[0]}/orders/cup", content=b"two", timeout=60)
+            assert (answer.status_code, answer.json()["offset"]) == (201, 0)
+            server.terminate()
+            said, complaints = server.communicate(timeout=60)
+        finally:
+            server.kill()
+    assert re.search(r"^stopped: 1 written, [01] read$", said, re.MULTILINE), complaints
+    assert "Finished server process" in complaints
+    assert "Traceback" not in complaints

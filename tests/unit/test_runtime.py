@@ -16,6 +16,8 @@ import pytest
 from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread
 
+pytestmark = pytest.mark.uvloop
+
 
 @pytest.fixture
 def thread() -> Iterator[LoopThread]:

@@ -11,7 +11,7 @@ import pytest
 
 from kclient.broker.api import RequestContext
 from kclient.broker.broker import Broker
-from kclient.errors import InvalidTopicError, KafkaError, KafkaStorageError
+from kclient.errors import ConfigurationError, InvalidTopicError, KafkaError, KafkaStorageError
 from kclient.net.connection import Connection
 from kclient.testing import Simulation, simulate
 from kclient.wire.api import ApiKey
@@ -233,3 +233,8 @@ def test_a_log_whose_disk_fails_does_not_keep_others_from_being_cleaned(
         assert caplog.text.count("cleaning bad-0") == 2
 
     simulated(check)
+
+
+def test_success_is_no_fault_that_can_be_planned() -> None:
+    with pytest.raises(ConfigurationError, match="error=0 is success"):
+        Broker().faults.answer_with(FIND, 0)

@@ -26,6 +26,8 @@ from kclient.testing import RunningBroker
 from kclient.types import OffsetAndMetadata, TopicPartition
 from tests.unit.consumer.reading import part, parts
 
+pytestmark = pytest.mark.uvloop
+
 PATIENCE_MS = 30_000
 
 

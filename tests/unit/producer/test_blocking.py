@@ -20,6 +20,8 @@ from tests.support.threads import our_threads, wait_for_no_threads
 from tools.kafka.ports import free_ports
 from tools.kafka.waiting import poll
 
+pytestmark = pytest.mark.uvloop
+
 PRODUCE = ApiKey.PRODUCE
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import BinaryType, DoubleType, StringType, StructField, StructType
 
 from kclient import Admin, Producer
@@ -356,3 +357,10 @@ def test_a_broker_that_is_away_is_told_with_where_reading_stopped() -> None:
     finally:
         session.close_all()
     assert str(failure.value).count("nothing came") == 1
+
+
+def test_a_partition_that_kclient_did_not_plan_is_named(running: RunningBroker) -> None:
+    create(running)
+    found = source(running)
+    with pytest.raises(TypeError, match="which is no partition that kclient planned"):
+        list(found.reader(found.schema()).read(InputPartition(0)))
