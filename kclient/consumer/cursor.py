@@ -193,14 +193,17 @@ class Cursor:
 
     def consumed(self) -> OffsetAndMetadata | None:
         """What `commit()` commits."""
-        position = self.position
-        return None if position is None else _committable(position, self.epoch)
+        hand, position = self.hand, self.position
+        if position is None:
+            return None
+        return _committable(position, self.epoch if hand is None else hand.epoch_before(position))
 
     def settled(self) -> OffsetAndMetadata | None:
         """What auto commit commits: not the record that the application has in its hands."""
         hand = self.hand
-        if hand is not None and hand.processed is not None:
-            return _committable(hand.processed, self.epoch)
+        processed = None if hand is None else hand.processed
+        if hand is not None and processed is not None:
+            return _committable(processed, hand.epoch_before(processed))
         return None if self.processed is None else _committable(*self.processed)
 
     def successor(self, **options: Any) -> Cursor:

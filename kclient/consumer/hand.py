@@ -61,6 +61,13 @@ class Hand:
         taken = len(self._records) - length_hint(self._iterator)
         return self._records[taken - 1].offset if taken else None
 
+    def epoch_before(self, offset: int) -> int:
+        """The leader epoch of the record before a position in here."""
+        records, chunk = self._records, self._chunk
+        if offset > records[-1].offset:
+            return chunk.epoch
+        return chunk.cursor.epoch if offset <= records[0].offset else records[0].leader_epoch
+
     def put_back(self) -> None:
         """Give what is left back to the chunk, and let the iterator end."""
         left = length_hint(self._iterator)

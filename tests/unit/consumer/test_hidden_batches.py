@@ -22,7 +22,7 @@ from kclient.records.encode import encode_sparse
 from kclient.records.layout import HEADER, BatchHeader
 from kclient.testing import RunningBroker
 from kclient.testing.simulation import until
-from kclient.types import TopicPartition
+from kclient.types import OffsetAndMetadata, TopicPartition
 from kclient.wire.messages.fetch import FetchResponse
 from tests.unit.consumer.reading import Topic, World, live, offsets, part
 
@@ -267,3 +267,30 @@ def test_a_blocking_consumer_comes_to_the_end_too() -> None:
                     if consumer.lag(partition) == 0:
                         break
                 assert (consumer.position(partition), consumer.lag(partition)) == (7, 0)
+
+
+def test_what_is_committed_in_the_middle_of_a_batch_has_the_epoch_of_the_batch() -> None:
+    """With the one before, the next reader would believe that records were lost."""
+
+    async def story(world: World) -> None:
+        world.broker.create_topic(Topic, 1, 2)
+        put(world, plain(0))
+        options: dict[str, Any] = {
+            "group_id": GROUP,
+            "auto_offset_reset": "none",
+            "enable_auto_commit": False,
+        }
+        async with world.consumer(**options) as consumer:
+            consumer.assign([part()])
+            consumer.seek(part(), 0)
+            assert [(await consumer.getone()).offset for _ in range(3)] == [0, 1, 2]
+            world.broker.move_leader(Topic, 0, 2)
+            world.fill(part(), records=3)
+            assert [(await consumer.getone()).offset for _ in range(2)] == [3, 4]
+            await consumer.commit()
+            assert await consumer.committed(part()) == OffsetAndMetadata(5, "", 1)
+        async with world.consumer(**options) as consumer:
+            consumer.assign([part()])
+            assert (await consumer.getone()).offset == 5
+
+    live(story, nodes=2)
