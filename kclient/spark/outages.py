@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Self
+
+from kclient.errors import ClientClosedError
+
+if TYPE_CHECKING:
+    from kclient.producer import Producer
 
 log = logging.getLogger(__name__)
 
@@ -60,3 +68,63 @@ class Outage:
                 log.warning("%s: answered after %.0f s", self._what, loop.time() - began)
         finally:
             timer.cancel()
+
+
+class RowsWaiting:
+    """Tells, from a thread, of a task whose rows no broker takes: a producer waits without a word.
+
+    Only `blocked` parts count: elsewhere the task waits for Spark. Rows that are acknowledged meanwhile show
+    that brokers are there and slow.
+    """
+
+    def __init__(self, producer: Producer, servers: str) -> None:
+        self._producer = producer
+        self._servers = servers
+        self._blocked_at: float | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="kclient: rows waiting", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @contextmanager
+    def blocked(self) -> Iterator[None]:
+        """The task waits for brokers while this block runs."""
+        self._blocked_at = time.monotonic()
+        try:
+            yield
+        finally:
+            self._blocked_at = None
+
+    def _watch(self) -> None:
+        written, came_at, told_at = -1, time.monotonic(), 0.0
+        while not self._over.wait(_FIRST):
+            with suppress(ClientClosedError):  # the task has failed, and tells why
+                before, written = written, self._producer.metrics().records
+                now, blocked_at = time.monotonic(), self._blocked_at
+                if written != before != -1 or blocked_at is None:
+                    self._goes_on(now - came_at, bool(told_at))
+                    came_at, told_at = now, 0.0
+                    continue
+                waited = now - max(came_at, blocked_at)
+                if waited >= max(_FIRST, min(2 * told_at, told_at + _LONGEST)):
+                    self._tell(waited)
+                    told_at = waited
+        self._goes_on(time.monotonic() - came_at, bool(told_at))
+
+    def _goes_on(self, waited: float, told: bool) -> None:
+        if told:
+            log.warning("writing rows: the wait is over after %.0f s", waited)
+
+    def _tell(self, waited: float) -> None:
+        log.warning(
+            "writing rows: waiting for brokers of %s for %.0f s, sending again (%s)",
+            self._servers,
+            waited,
+            self._producer.health().last_error or "no answer yet",
+        )

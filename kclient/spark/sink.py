@@ -25,6 +25,7 @@ from kclient.producer import Deliveries, Producer
 from kclient.spark import producers
 from kclient.spark.arrow_types import arrow_type
 from kclient.spark.options import Options, Use, parse
+from kclient.spark.outages import RowsWaiting
 from kclient.spark.rows import Plan
 
 log = logging.getLogger(__name__)
@@ -69,22 +70,27 @@ class _Sink:
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         written = Written()
-        with producers.borrowed(self._kafka) as producer:
-            for sent in self._sent(producer, iterator):
+        servers = self._kafka["bootstrap.servers"]
+        with producers.borrowed(self._kafka) as producer, RowsWaiting(producer, servers) as waiting:
+            for sent in self._sent(producer, iterator, waiting):
                 written.add(sent)
         return written
 
-    def _sent(self, producer: Producer, iterator: Iterator[pa.RecordBatch]) -> Iterator[Deliveries]:
+    def _sent(
+        self, producer: Producer, iterator: Iterator[pa.RecordBatch], waiting: RowsWaiting
+    ) -> Iterator[Deliveries]:
         """Deliveries that have succeeded, in order; a failed one raises, and later rows are not sent."""
-        waiting: deque[Deliveries] = deque()
+        unsettled: deque[Deliveries] = deque()
         for batch in iterator:
             for topic, table in self._plan.tables(batch):
-                waiting.append(producer.send_arrow(topic, table))
+                with waiting.blocked():
+                    unsettled.append(producer.send_arrow(topic, table))
             # Only what is in flight is kept: a task may have more rows than memory.
-            while waiting and waiting[0].done():
-                yield waiting.popleft().result()
-        producer.flush()
-        for deliveries in waiting:
+            while unsettled and unsettled[0].done():
+                yield unsettled.popleft().result()
+        with waiting.blocked():
+            producer.flush()
+        for deliveries in unsettled:
             yield deliveries.result(0)
 
     def commit(self, messages: Sequence[Any], batch_id: int | None = None) -> None:
@@ -144,7 +150,8 @@ class RowStreamWriter(_Sink, DataSourceStreamWriter):
                 pa.array([_plain(value) for value in column], kind)
                 for column, kind in zip(columns, kinds, strict=True)
             ]
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
+            # What passes the 32-bit offsets of a column is made in several chunks.
+            yield from pa.Table.from_arrays(arrays, names=names).to_batches()
 
 
 def _plain(value: Any) -> Any:

@@ -24,6 +24,7 @@ _SETTINGS = {
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "1",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 
@@ -40,6 +41,7 @@ def main(kind: str, servers: str, directory: Path) -> dict[str, Any]:
             "session": type(spark).__module__,
             "pyspark": pyspark.__version__,
             **_batches(spark, servers),
+            "filtered": _filtered(spark, servers),
             **_stream(spark, servers, directory),
         }
     finally:
@@ -69,6 +71,17 @@ def _batches(spark: Any, servers: str) -> dict[str, Any]:
         "written": _read(spark.read, servers, "copy").load().count(),
         "refused": refused,
     }
+
+
+def _filtered(spark: Any, servers: str) -> list[int]:
+    """Of one `load()`, with a filter and without, in turn."""
+    whole = _read(spark.read, servers, "orders").load()
+    second = whole.where("partition = 1")
+    whole.createOrReplaceTempView("orders_now")
+    view = spark.table("orders_now")
+    joined = second.join(whole, "offset")
+    queries = (second, whole, joined, view.where("offset < 10"), view, second, whole)
+    return [query.count() for query in queries]
 
 
 def _stream(spark: Any, servers: str, directory: Path) -> dict[str, Any]:

@@ -47,6 +47,7 @@ def look(found: dict[str, Any]) -> None:
     assert found["read"] == {"0": 100, "1": 10, "2": 100}
     assert found["pruned"] == [["offset"], 3 * sum(range(100))]
     assert found["written"] == 210
+    assert found["filtered"] == [100, 300, 300, 30, 300, 100, 300]
     assert "did you mean 'startingOffsets'?" in found["refused"]
     assert found["streamed"] == sorted(f"value {number}" for number in range(300))
 

@@ -182,11 +182,39 @@ def test_rows_of_a_task_wait_for_a_broker_that_is_gone(node: Node, new: bool) ->
     if not new:
         assert writer.write(iter([batch])).rows == 3
     node.go()
-    back = threading.Timer(1, node.come_back)
-    back.start()
-    assert writer.write(iter([batch])).rows == 3
-    back.join()
+    with Returning(node) as log:
+        assert writer.write(iter([batch])).rows == 3
     assert node.returned
+    first, *_, last = log.lines
+    assert f"writing rows: waiting for brokers of {node.servers} for" in first
+    assert "writing rows: the wait is over after" in last
+
+
+def test_a_task_that_waits_for_spark_does_not_wait_for_brokers(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks = threading.Semaphore(0)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"value": ["a"]})
+        for cleared in (True, False):  # what was told of the first row is over by the third look
+            for _ in range(3):
+                assert looks.acquire(timeout=30)
+            if cleared:
+                caplog.clear()
+        assert caplog.messages == []
+        yield pa.RecordBatch.from_pydict({"value": ["b"]})
+
+    writer = node.writer()
+    with producers.borrowed(writer._kafka) as producer:
+        metrics = producer.metrics
+
+        def counted() -> Any:
+            looks.release()
+            return metrics()
+
+        producer.metrics = counted  # type: ignore[method-assign]
+        assert writer.write(rows()).rows == 2
 
 
 def test_a_driver_gives_up_when_its_attempts_are_used_up(node: Node) -> None:

@@ -277,6 +277,19 @@ def test_rows_of_older_spark_are_gathered_to_batches(kafka: RunningBroker) -> No
     assert (found[0].headers, found[0].key) == ((("h", b"y"),), b"k")
 
 
+def test_rows_of_which_one_array_cannot_hold_the_values_become_several_batches(
+    kafka: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def array(items: list[Any], kind: Any) -> Any:
+        return pa.chunked_array([items[:2], items[2:]], kind)  # as from 2 GiB on
+
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "large"}
+    writer = sink.RowStreamWriter(parse(given, Use.STREAM_WRITE), schema_of("value string"))
+    monkeypatch.setattr(pa, "array", array)
+    assert writer.write(iter([Row(value=each) for each in "abc"])).rows == 3
+    assert [record.value for record in records(kafka, "large")] == [b"a", b"b", b"c"]
+
+
 def test_a_failed_write_says_what_stays(caplog: pytest.LogCaptureFixture) -> None:
     given = {"kafka.bootstrap.servers": "localhost:9", "topic": "t"}
     writer = KafkaDataSource(given).streamWriter(schema_of("value string"), False)
