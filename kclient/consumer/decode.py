@@ -6,15 +6,18 @@ Pure. Hot, per batch: without deserializers a batch's records pass through as th
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, PoisonRecordError
 from kclient.records import ControlType, ModernBatch, parse_control
+from kclient.records.objects import records_of
 from kclient.types import Record, TopicPartition
+from kclient.uncollected import list_uncollected
+from kclient.usercode import failure
 
 if TYPE_CHECKING:
     from kclient.records.batch import RecordBatch
@@ -24,6 +27,8 @@ log = logging.getLogger(__name__)
 
 Deserializer = Callable[[bytes], Any]
 _offset = attrgetter("offset")
+# Out of a call for records, a CancelledError would look as if the caller had been cancelled.
+_FAILED = (Exception, CancelledError)
 
 
 class Decoder:
@@ -52,7 +57,7 @@ class Decoder:
             return records, None
         try:
             return _with(records, _all(self._key, records, "key"), _all(self._value, records, "value")), None
-        except Exception:  # noqa: BLE001 - a deserializer is a stranger; the records are tried one by one
+        except _FAILED:  # a deserializer is a stranger; the records are tried one by one
             return self._one_by_one(records)
 
     def _one_by_one(
@@ -62,7 +67,7 @@ class Decoder:
         for record in records:
             try:
                 key, value = _one(self._key, record.key), _one(self._value, record.value)
-            except Exception as error:  # noqa: BLE001 - see above
+            except _FAILED as error:  # see above
                 poison = _poison(record, error)
                 if self._on_poison == "raise":
                     return out, poison
@@ -74,12 +79,15 @@ class Decoder:
     def _let_pass(self, poison: PoisonRecordError) -> None:
         self.poisoned += 1
         if callable(self._on_poison):
-            self._on_poison(poison)
+            try:
+                self._on_poison(poison)
+            except CancelledError as error:
+                raise failure("on_poison", self._on_poison, error) from error
         else:
             log.warning("skipped: %s", poison)
 
 
-def _poison(record: BytesRecord, cause: Exception) -> PoisonRecordError:
+def _poison(record: BytesRecord, cause: BaseException) -> PoisonRecordError:
     error = PoisonRecordError(
         f"a deserializer failed with {cause!r}; seek beyond the record to skip it",
         record.topic,
@@ -126,7 +134,7 @@ def _with(
         value_size,
         strict=True,
     )
-    return list(map(tuple.__new__, repeat(Record), fields))
+    return list_uncollected(records_of(fields))
 
 
 def visible(

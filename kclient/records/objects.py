@@ -6,44 +6,21 @@ in one go. Called by `batch`.
 
 from __future__ import annotations
 
-import gc
-import sys
-from functools import wraps
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kclient.types import Header, Record, TimestampType
+from kclient.uncollected import list_uncollected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kclient.records.columns import Columns
     from kclient.records.layout import BatchHeader
     from kclient.records.rows import Rows
     from kclient.records.uniform import Run
 
-P = ParamSpec("P")
 BytesRecord: TypeAlias = "Record[bytes | None, bytes | None]"
-
-
-def _without_collection(make: Callable[P, list[BytesRecord]]) -> Callable[P, list[BytesRecord]]:
-    """Let the garbage collector wait until all records of the batch are made.
-
-    It would run every 700 records and walk all of them again and again, as long as making them takes. Since
-    Python 3.12 it waits for the end of such calls by itself.
-    """
-
-    @wraps(make)
-    def paused(*args: P.args, **kwargs: P.kwargs) -> list[BytesRecord]:
-        if not gc.isenabled():
-            return make(*args, **kwargs)
-        gc.disable()
-        try:
-            return make(*args, **kwargs)
-        finally:
-            gc.enable()
-
-    return paused if sys.version_info < (3, 12) else make
 
 
 class Origin(NamedTuple):
@@ -64,10 +41,9 @@ def records_from_rows(rows: Rows, origin: Origin) -> list[BytesRecord]:
     if rows.headers is not None:
         headers = header_tuples(buffer, len(keys), rows.headers)
     sizes = rows.key_sizes, rows.value_sizes
-    return _build(origin, rows.offsets, rows.timestamps, (keys, values, headers), sizes)
+    return list(_build(origin, rows.offsets, rows.timestamps, (keys, values, headers), sizes))
 
 
-@_without_collection
 def records_from_columns(columns: Columns, origin: Origin) -> list[BytesRecord]:
     """All records of a large batch."""
     from kclient.records.cutting import cut_fields  # noqa: PLC0415 - imports numpy
@@ -83,17 +59,18 @@ def records_from_columns(columns: Columns, origin: Origin) -> list[BytesRecord]:
         headers,
     )
     sizes = columns.key_sizes.tolist(), columns.value_sizes.tolist()
-    return _build(origin, columns.offsets.tolist(), columns.timestamps.tolist(), payloads, sizes)
+    return list_uncollected(
+        _build(origin, columns.offsets.tolist(), columns.timestamps.tolist(), payloads, sizes)
+    )
 
 
-@_without_collection
 def records_from_runs(
     buffer: memoryview, runs: list[Run], header: BatchHeader, origin: Origin
 ) -> list[BytesRecord]:
     """All records of a large batch that comes in runs of one shape."""
     from kclient.records.cutting import cut_run  # noqa: PLC0415 - imports numpy
 
-    records: list[BytesRecord] = []
+    built: list[Iterator[BytesRecord]] = []
     for run in runs:
         first = header.base_offset + run.first
         offsets: Iterable[int] = range(first, first + run.number)
@@ -105,10 +82,9 @@ def records_from_runs(
         else:
             timestamps = run.timestamps(header.base_timestamp).tolist()
         payloads = *cut_run(buffer, run), repeat(())
-        records += _build(
-            origin, offsets, timestamps, payloads, (repeat(run.key_size), repeat(run.value_size))
-        )
-    return records
+        sizes = repeat(run.key_size), repeat(run.value_size)
+        built.append(_build(origin, offsets, timestamps, payloads, sizes))
+    return list_uncollected(*built)
 
 
 def _build(
@@ -117,7 +93,7 @@ def _build(
     timestamps: Iterable[int],
     payloads: tuple[Iterable[bytes | None], Iterable[bytes | None], Iterable[tuple[Header, ...]]],
     sizes: tuple[Iterable[int], Iterable[int]],
-) -> list[BytesRecord]:
+) -> Iterator[BytesRecord]:
     topic, partition, timestamp_type, leader_epoch = origin
     fields = zip(
         repeat(topic),
@@ -130,8 +106,12 @@ def _build(
         *sizes,
         strict=False,
     )
-    # What `Record._make` does, without a Python frame per record.
-    return list(map(tuple.__new__, repeat(Record), fields))
+    return records_of(fields)
+
+
+def records_of(fields: Iterator[tuple[Any, ...]]) -> Iterator[Record[Any, Any]]:
+    """Records of all their fields: what `Record._make` does, without a Python frame per record."""
+    return map(tuple.__new__, repeat(Record), fields)
 
 
 def _slices(buffer: bytes, starts: list[int], sizes: list[int]) -> list[bytes | None]:
@@ -145,13 +125,12 @@ def header_tuples(buffer: bytes, count: int, spans: Sequence[list[int]]) -> list
     records, key_starts, key_sizes, value_starts, value_sizes = spans
     raw = [buffer[start : start + size] for start, size in zip(key_starts, key_sizes, strict=True)]
     names = {name: name.decode(errors="replace") for name in set(raw)}
-    headers: list[Any] = list(
-        zip(map(names.__getitem__, raw), _slices(buffer, value_starts, value_sizes), strict=True)
-    )
+    values = _slices(buffer, value_starts, value_sizes)
+    headers: list[Any] = list_uncollected(zip(map(names.__getitem__, raw), values, strict=True))
     # Where each record has as many headers as the next, they can be dealt out without looking.
     each = len(headers) // count
     if len(headers) == each * count and records == [record for record in range(count) for _ in range(each)]:
-        return list(zip(*[iter(headers)] * each, strict=True))
+        return list_uncollected(zip(*[iter(headers)] * each, strict=True))
     out: list[tuple[Header, ...]] = [()] * count
     start, total = 0, len(headers)
     while start < total:
