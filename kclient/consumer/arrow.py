@@ -13,12 +13,20 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from kclient.records import ModernBatch
-from kclient.records.arrow import Part, arrow_batches, arrow_from_records, concat_batches
+from kclient.records.arrow import (
+    COLUMN_BYTES,
+    Part,
+    arrow_batches,
+    arrow_from_records,
+    concat_batches,
+    with_rows,
+)
 from kclient.records.batch import LARGE, RUNS_FROM
-from kclient.records.columns import rows_from
+from kclient.records.columns import rows_from, rows_to
 from kclient.records.objects import Origin
 from kclient.records.together import columns_together
 
@@ -32,8 +40,11 @@ if TYPE_CHECKING:
 # nothing beside its rows, small enough that an event loop stands still for some ten milliseconds.
 MOST_ROWS = 100_000
 MOST_BYTES = 32 * 1024 * 1024
-# Arrow's texts and bytes lie between 32-bit offsets: no column can be larger.
-COLUMN_BYTES = (1 << 31) - 1
+# The same where the application names the rows: far below what a column holds, because records that are all
+# alike grow a thousandfold, and what is decompressed is in memory two or three times until it is joined.
+MOST_BYTES_OF_ROWS = 256 * 1024 * 1024
+# Keys of headers that are no text grow by so much when they are made text.
+_REPLACEMENT = 3
 
 # Decoded records on their way into one table: columns, objects, or a table of which a part was wanted.
 Piece: TypeAlias = "Part | list[BytesRecord] | pa.RecordBatch"
@@ -45,8 +56,8 @@ class Room:
     """What a call may still take: rows, and bytes of decompressed records.
 
     No column of the result is larger than those bytes. A number of rows that the application named is kept to
-    the row; else a batch is taken whole or not at all, and one that is larger than everything allowed is
-    taken alone.
+    the row; else a batch is taken whole or not at all. One that is larger than everything allowed is taken
+    alone, as far as columns can hold it.
     """
 
     __slots__ = ("_exact", "rows", "size", "taken")
@@ -54,7 +65,8 @@ class Room:
     def __init__(self, most: int | None) -> None:
         self._exact = most is not None
         self.rows = MOST_ROWS if most is None else most
-        self.size = min(MOST_BYTES, COLUMN_BYTES) if most is None else COLUMN_BYTES
+        size = MOST_BYTES if most is None else MOST_BYTES_OF_ROWS
+        self.size = min(size, COLUMN_BYTES // _REPLACEMENT)
         self.taken = 0
 
     @property
@@ -152,6 +164,7 @@ def rows_in(pieces: Iterable[Piece]) -> int:
 
 def table_of(pieces: Iterable[Piece], schema: pa.Schema) -> pa.RecordBatch:
     """One Arrow batch of everything, in order."""
+    pieces = list(pieces)
     tables: list[pa.RecordBatch] = []
     for kind, group in groupby(pieces, type):
         some: list[Any] = list(group)
@@ -161,11 +174,42 @@ def table_of(pieces: Iterable[Piece], schema: pa.Schema) -> pa.RecordBatch:
             tables.append(arrow_from_records(list(chain.from_iterable(some)), schema))
         else:
             tables += some
-    return concat_batches(tables, schema)
+    return with_rows(rows_in(pieces), concat_batches(tables, schema))
 
 
 def arrow_from_all(
-    batches: Iterable[RecordBatch], partition: TopicPartition, start: int, schema: pa.Schema
-) -> pa.RecordBatch:
-    """The records of several batches in a row, from offset `start` on."""
-    return table_of(pieces_of(batches, partition, start), schema)
+    batches: Sequence[RecordBatch], partition: TopicPartition, start: int, schema: pa.Schema
+) -> tuple[pa.RecordBatch, bool]:
+    """The records of several batches in a row from offset `start` on, and whether that is all of them.
+
+    Of a single batch only the first ones may come, as many as columns can hold. Several fit: see `Room`.
+    """
+    if len(batches) == 1 and _may_pass(batches[0], partition):
+        part = _part(batches[0], partition, start)
+        count = _rows_that_fit(part.columns, partition)
+        if count < len(part.columns.offsets):
+            first = Part(rows_to(part.columns, count), [(_origin(batches[0], partition), count)])
+            return table_of([first], schema), False
+        return table_of([part], schema), True
+    return table_of(pieces_of(batches, partition, start), schema), True
+
+
+def _may_pass(batch: RecordBatch, partition: TopicPartition) -> bool:
+    """Whether a column of the batch may be larger than one can be: a few large ones are looked at closely."""
+    _, size = extent_in_arrow(batch, partition.topic)
+    return size * _REPLACEMENT > COLUMN_BYTES
+
+
+def _rows_that_fit(columns: Columns, partition: TopicPartition) -> int:
+    """How many of the first records fit into columns, but at least one."""
+    rows = len(columns.offsets)
+    needed = [
+        np.full(rows, len(partition.topic.encode())),
+        np.maximum(columns.key_sizes, 0),
+        np.maximum(columns.value_sizes, 0),
+    ]
+    headers = columns.headers
+    if headers is not None:
+        of_headers = (headers.key_sizes * _REPLACEMENT, np.maximum(headers.value_sizes, 0))
+        needed += [np.bincount(headers.records, sizes, rows) for sizes in of_headers]
+    return max(1, min(int(each.cumsum().searchsorted(COLUMN_BYTES, "right")) for each in needed))

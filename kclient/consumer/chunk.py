@@ -58,6 +58,7 @@ class Chunk:
         "_last",
         "_rest",
         "_table",
+        "_table_ends_batch",
         "cursor",
         "epoch",
         "failure",
@@ -90,6 +91,7 @@ class Chunk:
         self._at = 0  # what of it is handed out
         # The same as Arrow: what is not handed out of it.
         self._table: pyarrow.RecordBatch | None = None
+        self._table_ends_batch = True  # else columns could not hold all of it
 
     def __repr__(self) -> str:
         topic, number = self.cursor.partition
@@ -217,6 +219,10 @@ class Chunk:
             return False
         room.take(count, max(size, table.nbytes))
         pieces.append(table)
+        if not self._table_ends_batch:
+            self._table = None
+            self.position = table.column("offset")[-1].as_py() + 1
+            return False
         self._finish_batch()
         return True
 
@@ -245,11 +251,12 @@ class Chunk:
         self._rest, self._at = None, 0
         partition = self.cursor.partition
         try:
-            self._table = arrow_from_all([self._batches[0]], partition, self.position, schema)
+            table, ends = arrow_from_all([self._batches[0]], partition, self.position, schema)
         except ProtocolError as error:
             self._break_off(error.locate(topic=partition.topic, partition=partition.partition))
-            self._table = arrow_from_all([], partition, self.position, schema)
-        return self._table
+            table, ends = arrow_from_all([], partition, self.position, schema)
+        self._table, self._table_ends_batch = table, ends
+        return table
 
     def _break_off(self, failure: KafkaError) -> None:
         """Nothing behind the failure can be had."""

@@ -38,10 +38,7 @@ def many_from(topic: str, table: Any, config: ProducerConfig) -> Many:
         if name not in table.column_names:
             return None
         found: Any = table.column(name)
-        if isinstance(found, pa.ChunkedArray):
-            # To combine is to copy, also what is one chunk already.
-            found = found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
-        return cast("pa.Array[Any]", found)
+        return cast("pa.Array[Any]", _in_one(found) if isinstance(found, pa.ChunkedArray) else found)
 
     partitions, timestamps, headers = column("partition"), column("timestamp"), column("headers")
     value = column("value")
@@ -61,6 +58,36 @@ def many_from(topic: str, table: Any, config: ProducerConfig) -> Many:
         None if timestamps is None else _milliseconds(timestamps, packed=isinstance(values, Packed)),
         None if headers is None else [_headers(each) for each in headers.to_pylist()],
     )
+
+
+def _in_one(column: Any) -> Any:
+    """All chunks of a column as one array, or as they are where Python's objects are made of it anyway."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if column.num_chunks == 1:  # to combine is to copy
+        return column.chunk(0)
+    if pa.types.is_nested(column.type):
+        return column
+    if _passes(column.nbytes):
+        large = _large(column.type)
+        column = column if large is None else column.cast(large)
+    return column.combine_chunks()
+
+
+def _passes(size: int) -> bool:
+    """Whether so many bytes may be too many for the 32-bit offsets of one array."""
+    from kclient.records.arrow import COLUMN_BYTES  # noqa: PLC0415 - imports pyarrow
+
+    return size > COLUMN_BYTES
+
+
+def _large(kind: Any) -> Any:
+    """The type with 64-bit offsets for texts and bytes; None for others."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_string(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary(kind) else None
 
 
 def _payloads(
@@ -83,13 +110,28 @@ def _as_binary(array: pa.Array[Any]) -> pa.Array[Any]:
     import pyarrow as pa  # noqa: PLC0415
 
     if pa.types.is_dictionary(array.type):  # what pandas calls a category
-        array = array.cast(array.type.value_type)
+        array = _spelled_out(array)
     kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+    if pa.types.is_string(kind):
         array = array.cast(pa.binary())
+    elif pa.types.is_string_view(kind):
+        # To 64 bits first: a cast to 32 wraps around without a word.
+        large = array.cast(pa.large_binary())
+        array = large if _passes(large.nbytes) else large.cast(pa.binary())
     elif pa.types.is_large_string(kind):
         array = array.cast(pa.large_binary())
     return array
+
+
+def _spelled_out(array: Any) -> Any:
+    """Every row of a dictionary with what it stands for."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    values, indices = array.dictionary, array.indices
+    large = _large(values.type)
+    if large is not None and _passes(pc.sum(pc.binary_length(values).take(indices)).as_py() or 0):
+        return values.cast(large).take(indices)
+    return values.take(indices)
 
 
 def _objects(array: Any) -> list[Any]:

@@ -52,6 +52,9 @@ _FIELDS: list[pa.Field[Any]] = [
 ]
 SCHEMA = pa.schema(_FIELDS)
 
+# Arrow's texts and bytes lie between 32-bit offsets: no column can be larger.
+COLUMN_BYTES = (1 << 31) - 1
+
 
 def schema_of(names: Sequence[str] | None, *besides: str) -> pa.Schema:
     """The columns of `SCHEMA` with these names, in their order, and then `besides`; None is all of them."""
@@ -117,6 +120,7 @@ def _topics(origins: Sequence[tuple[Origin, int]]) -> pa.Array[Any]:
     ends = np.zeros(sum(counts) + 1, np.int32)
     np.cumsum(np.array([len(name) for name in names], np.int32).repeat(counts), out=ends[1:])
     text = b"".join([name * count for name, count in zip(names, counts, strict=True)])
+    _require_room(len(text))
     return pa.Array.from_buffers(
         pa.string(), sum(counts), [None, pa.py_buffer(ends.data), pa.py_buffer(text)]
     )
@@ -170,7 +174,9 @@ def _binaries(kind: pa.DataType, items: Sequence[bytes | None]) -> pa.Array[Any]
     payloads: Sequence[bytes] = items  # type: ignore[assignment]
     ends = np.zeros(len(items) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, payloads), np.int32, len(items)), out=ends[1:])
-    data = [valid, pa.py_buffer(ends.data), pa.py_buffer(b"".join(payloads))]
+    joined = b"".join(payloads)
+    _require_room(len(joined))
+    data = [valid, pa.py_buffer(ends.data), pa.py_buffer(joined)]
     return pa.Array.from_buffers(kind, len(items), data)
 
 
@@ -189,8 +195,27 @@ def concat_batches(batches: Sequence[pa.RecordBatch], schema: pa.Schema = SCHEMA
         return batches[0]
     table = pa.Table.from_batches(batches, schema).combine_chunks()
     if table.num_rows:
-        return table.to_batches()[0]
+        # Several, where a column passes what one array can hold.
+        return with_rows(sum(map(len, batches)), table.to_batches()[0])
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def with_rows(count: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, which must have the rows that it was made of: positions move behind all of them."""
+    if batch.num_rows != count:
+        raise RuntimeError(
+            f"{count} records became {batch.num_rows} rows of an Arrow batch: this is a defect of kclient, "
+            "please report it; smaller calls (max_records) may pass"
+        )
+    return batch
+
+
+def _require_room(size: int) -> None:
+    """Callers take no more than a column holds; offsets that wrapped around would be others' bytes."""
+    if size > COLUMN_BYTES:
+        raise OverflowError(
+            f"a column of {size} bytes, where an Arrow array holds {COLUMN_BYTES}: take fewer records at once"
+        )
 
 
 def first_from(batch: pa.RecordBatch, offset: int) -> int:
@@ -219,6 +244,7 @@ def _payloads(buffer: memoryview, starts: Int64s, sizes: Int64s) -> pa.Array[Any
     count, null = len(starts), sizes < 0
     if null.all():
         return pa.nulls(count, pa.binary())
+    _require_room(len(buffer))
     # Field and gap of each record: the end of each is the start of the next.
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0:-1:2] = starts
@@ -238,9 +264,10 @@ def _of_one_size(buffer: memoryview, starts: Int64s, sizes: Int64s) -> pa.Array[
     size = int(sizes[0]) if len(sizes) else 0
     if size < 1 or not (sizes == size).all():
         return None
+    _require_room(len(sizes) * size)
     # Items that overlap, one beginning at every byte.
     every = np.ndarray((len(buffer) - size + 1,), np.dtype((np.void, size)), buffer, strides=(1,))
-    ends = np.arange(0, (len(sizes) + 1) * size, size, dtype=np.int32)
+    ends = np.arange(0, len(sizes) * size + 1, size, dtype=np.int32)
     return pa.Array.from_buffers(
         pa.binary(), len(sizes), [None, pa.py_buffer(ends.data), pa.py_buffer(every[starts].data)]
     )

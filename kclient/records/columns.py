@@ -65,6 +65,15 @@ def rows_from(columns: Columns, first: int) -> Columns:
     return Columns._make((columns.buffer, *(column[first:] for column in columns[1:7]), headers))
 
 
+def rows_to(columns: Columns, end: int) -> Columns:
+    """Without the records from the one with this number on."""
+    headers = columns.headers
+    if headers is not None:
+        at = int(headers.records.searchsorted(end))
+        headers = HeaderColumns._make(column[:at] for column in headers)
+    return Columns._make((columns.buffer, *(column[:end] for column in columns[1:7]), headers))
+
+
 def columns_from_rows(rows: Rows) -> Columns:
     """The same as `Columns`, for batches that were decoded by the scalar decoders."""
     headers = rows.headers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kclient.consumer.arrow import arrow_from_all
+from kclient.consumer.arrow import MOST_BYTES_OF_ROWS, arrow_from_all, extent_in_arrow
 from kclient.errors import PositionError
 from kclient.records.arrow import schema_of
 from kclient.records.batch import RecordBatch
@@ -31,8 +31,6 @@ _TIME = pa.timestamp("us", "UTC")
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _HEADERS = pa.list_(pa.field("element", _HEADER))
 _OURS = {"timestampType": "timestamp_type"}
-# What compressed records may become, until a batch has shown it.
-_EXPANSION = 6.0
 # Spark takes batches of this size as fast as larger ones.
 _ENOUGH = 1 << 20
 
@@ -57,7 +55,7 @@ class Layout:
     def __init__(self, columns: Mapping[str, StructField], options: Options) -> None:
         self._names = list(columns)
         self._required = {name for name, field in columns.items() if not field.nullable}
-        self._most = options["kclient.batchBytes"]
+        self._most = min(options["kclient.batchBytes"], MOST_BYTES_OF_ROWS)
         self._wanted = schema_of([_OURS.get(name, name) for name in self._names], "offset")
         self._convert = dict(_CONVERSIONS)
         for name in self._names:
@@ -65,38 +63,41 @@ class Layout:
             if chosen is not None:
                 formats = import_module("kclient.spark.formats")
                 self._convert[name] = formats.decoder(chosen, columns[name].dataType, options["formatMode"])
-        self._expansion = _EXPANSION
 
     def tables(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         """The wanted records of a piece."""
-        for batches in self._groups(piece.batches):
-            yield from self._sized(self._table(batches, piece))
+        topic_partition = piece.range.topic_partition
+        for batches in self._groups(piece.batches, topic_partition.topic):
+            start, ends = piece.start, False
+            while not ends:
+                ours, ends = arrow_from_all(batches, topic_partition, start, self._wanted)
+                if ours.num_rows:
+                    start = ours.column("offset")[-1].as_py() + 1
+                    yield from self._sized(self._table(ours, piece))
 
-    def _groups(self, batches: Sequence[RecordBatch]) -> Iterator[list[RecordBatch]]:
-        """Batches that together make about one Arrow batch; what compressed ones become is estimated.
+    def _groups(self, batches: Sequence[RecordBatch], topic: str) -> Iterator[list[RecordBatch]]:
+        """Batches that together make about one Arrow batch: those that are compressed are decompressed here.
 
-        Those that were decompressed lie in memory of their own: together they cost another copy, which is
-        worth it only until they are large enough for Spark.
+        They lie in memory of their own then: together they cost another copy, which is worth it only until
+        they are large enough for Spark.
         """
         group: list[RecordBatch] = []
-        size = 0.0
+        size = 0
         for batch in batches:
             compressed = batch.codec is not Codec.NONE
-            grown = batch.size * (self._expansion if compressed else 1.0)
+            _, grown = extent_in_arrow(batch, topic)
             if group and size + grown > (min(self._most, _ENOUGH) if compressed else self._most):
                 yield group
-                group, size = [], 0.0
+                group, size = [], 0
             group.append(batch)
             size += grown
         if group:
             yield group
 
-    def _table(self, batches: Sequence[RecordBatch], piece: Piece) -> pa.RecordBatch:
+    def _table(self, ours: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
+        """With Spark's columns, and without what lies behind the range."""
         wanted = piece.range
-        ours = arrow_from_all(batches, wanted.topic_partition, piece.start, self._wanted)
-        if batches[0].codec is not Codec.NONE:
-            self._expansion = max(1.0, ours.nbytes / sum(batch.size for batch in batches))
-        if batches[-1].last_offset >= wanted.end:
+        if ours.column("offset")[-1].as_py() >= wanted.end:
             ours = ours.slice(0, int(ours.column("offset").to_numpy().searchsorted(wanted.end)))
         arrays = [self._column(name, ours, piece) for name in self._names]
         if self._required:

@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, DoubleType, StringType, StructField, S
 from kclient import Admin, Producer
 from kclient.admin import NewTopic
 from kclient.broker.log.partition_log import PartitionLog
+from kclient.consumer import arrow
 from kclient.errors import ConfigurationError, KafkaError
 from kclient.spark import fetch, session
 from kclient.spark.loss import DataLossError
@@ -94,6 +95,37 @@ def test_small_answers_and_small_batches_give_the_same_records(running: RunningB
             row["offset"] for table in found for row in table.to_pylist() if row["partition"] == number
         ]
         assert offsets == sorted(offsets)
+
+
+def test_records_that_shrink_to_nothing_are_not_gathered_beyond_what_tables_may_have(
+    running: RunningBroker,
+) -> None:
+    create(running)
+    for _ in range(20):  # 1 MB each, in less than 1 kB
+        with Producer(bootstrap_servers=running.bootstrap_servers, compression_type="zstd") as producer:
+            producer.send_many("t", [bytes(50_000)] * 19)
+
+    found = tables(running, "value", "offset")
+
+    assert [row for table in found for row in table.column("offset").to_pylist()] == list(range(380))
+    assert max(table.nbytes for table in found) < 4_000_000
+
+
+def test_a_batch_that_columns_cannot_hold_becomes_several_tables(
+    running: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow, "COLUMN_BYTES", 30_000)
+    create(running)
+    sizes: dict[str, Any] = {"compression_type": "zstd", "batch_size": 1_000_000}
+    with Producer(bootstrap_servers=running.bootstrap_servers, **sizes) as producer:
+        producer.send_many("t", [b"%05d" % number * 200 for number in range(900)])
+    bounds = {"startingOffsets": '{"t":{"0":123}}', "endingOffsets": '{"t":{"0":877}}'}
+
+    found = tables(running, **bounds)
+    read: list[Any] = [value for table in found for value in table.column("value").to_pylist()]
+
+    assert [int(value[:5]) for value in read] == list(range(123, 877))
+    assert max(table.num_rows for table in found) <= 30
 
 
 def test_only_the_columns_of_the_schema_are_made(running: RunningBroker) -> None:
