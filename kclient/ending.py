@@ -11,6 +11,8 @@ from collections.abc import Coroutine
 from contextvars import ContextVar
 from typing import Any
 
+from kclient.errors import KafkaError
+
 # Keeps the closing of clients alive that nobody waits for any more: the loop itself holds its tasks weakly.
 _running: set[asyncio.Task[None]] = set()
 # Whose end the present code is part of: a rebalance listener may close the consumer that calls it.
@@ -48,7 +50,9 @@ class Ending:
             return
         if not task.done():
             await asyncio.wait([task], timeout=seconds)
-        if task.done() and not task.cancelled():
+        if task.cancelled():
+            raise KafkaError("closing was cut short: its task was cancelled by code that is not kclient's")
+        if task.done():
             task.result()
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:

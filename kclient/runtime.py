@@ -11,6 +11,7 @@ interpreter exit the thread is a daemon and ends with the process.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -23,6 +24,8 @@ from kclient.errors import ClientClosedError
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 
 class LoopThread:
     """An event loop on a thread of its own."""
@@ -32,6 +35,7 @@ class LoopThread:
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._ending = False
+        self._stopped = False
         # Between `call` and `stop`: a call let in before the end has its task on the loop by then, to be
         # cancelled with the others; without the lock it could come to a loop that runs no more, and wait on.
         self._gate = threading.Lock()
@@ -94,7 +98,7 @@ class LoopThread:
         with self._gate:
             if not self._ending:
                 self._ending = True
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop.call_soon_threadsafe(self._stop)
         self._thread.join()
 
     def __enter__(self) -> Self:
@@ -114,7 +118,7 @@ class LoopThread:
             try:
                 await work
             finally:
-                self._loop.stop()
+                self._stop()
 
         with self._gate:
             self._ending = True
@@ -142,11 +146,23 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            while not self._stopped:
+                self._run_on()
         finally:
             _cancel_everything(self._loop)
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+    def _run_on(self) -> None:
+        """Run the loop until it is stopped, or until a callback calls `sys.exit`, which ends nothing here."""
+        try:
+            self._loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            log.error("%s: %r of a callback does not end the client's thread", self._name, error)  # noqa: TRY400
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._loop.stop()
 
 
 class _Call(Generic[T]):

@@ -113,6 +113,7 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
             raise RuntimeError(
                 f"{self!r} belongs to another event loop: every loop needs a client of its own"
             )
+        self._cluster.tasks.check()
         return self._cluster
 
 

@@ -11,13 +11,13 @@ A fault applies to `times` requests (None: until it is removed) of one API, or o
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import BrokerError, ConfigurationError, error_for
+from kclient.usercode import call, name_of
 from kclient.wire.message import Request, Response
 
 if TYPE_CHECKING:
@@ -153,8 +153,14 @@ class Faults:
     async def _ask_hook(self, context: RequestContext, request: Request[Any]) -> Response | None:
         if self.hook is None:
             return None
-        said = self.hook(context, request)
-        return await said if inspect.isawaitable(said) else said
+        said, error = await call(self.hook, context, request)
+        if isinstance(error, BrokerError):
+            raise error
+        if error is not None:
+            raise RuntimeError(f"the hook {name_of(self.hook)} failed: {error!r}") from error
+        if not isinstance(said, Response | None):
+            raise TypeError(f"the hook {name_of(self.hook)} answered {said!r}: return a Response, or None")
+        return said
 
 
 async def _meet(fault: Fault, session: Session, handle: Handle) -> Response | None:

@@ -48,6 +48,7 @@ class Session(asyncio.BufferedProtocol):
         self._room.set()
         self.silent = False
         self._ended = False  # by us: what is left is not worth handling
+        self._gone = False  # the client, or its network
         self._pace: int | None = None
         self._rest = 0.0
 
@@ -168,7 +169,12 @@ class Session(asyncio.BufferedProtocol):
     def _worked(self, worker: asyncio.Task[None]) -> None:
         self._worker = None
         self.busy = False
-        error = None if worker.cancelled() else worker.exception()
+        error: BaseException | None
+        if worker.cancelled():
+            # By us, where the client has gone; else somebody who waits would never be answered.
+            error = None if self._gone else asyncio.CancelledError(f"the work of {self!r} was cancelled")
+        else:
+            error = worker.exception()
         if error is not None:
             self.close()
             self.node.broken(error)
@@ -185,6 +191,7 @@ class Session(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._room.set()
+        self._gone = True
         # A client that waits for no answer (acks=0) may leave when it has sent everything: what came before
         # an orderly end is written, as by Kafka. Whatever else it asked for has nobody to be told.
         left = [] if exc or self._ended else [frame for frame in self._waiting if _is_produce(frame)]

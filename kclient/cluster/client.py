@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from random import Random, getrandbits
 from typing import TypeVar
 
+from kclient.background import BackgroundTasks
 from kclient.clock import Deadline
 from kclient.cluster.coordinators import Coordinators
 from kclient.cluster.link import Link
@@ -57,13 +58,17 @@ class BrokerHealth:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """Whether the client is in touch with its cluster. Ages are in seconds, None where it never happened."""
+    """Whether the client is in touch with its cluster. Ages are in seconds, None where it never happened.
+
+    `failure` says why the client does not work any more, and can only be closed; None while it works.
+    """
 
     connected: bool
     brokers: tuple[BrokerHealth, ...]
     cluster_id: str | None
     metadata_age: float | None
     last_error: str | None
+    failure: str | None = None
 
 
 class Cluster:
@@ -80,11 +85,14 @@ class Cluster:
         self._settings = dial_settings(config, self.random)
         self._links: dict[tuple[Endpoint, str], Link] = {}
         self._closed = False
+        # Of the whole client: what is in one of the layers above works for it too.
+        self.tasks = BackgroundTasks(f"the client {config.client_id!r}")
         self.metadata = Refresher(
             self._fetch_metadata,
             self.backoff(),
             Backoff(min(_BRIEFLY_MS, config.retry_backoff_ms), config.retry_backoff_ms, self.random),
             config.metadata_max_age_ms / 1000,
+            self.tasks,
         )
         self.metadata.listen(self._drop_stale_links)
         self.coordinators = Coordinators(self.call, self.metadata)
@@ -200,6 +208,7 @@ class Cluster:
             cluster_id=self.metadata.snapshot.cluster_id,
             metadata_age=None if success is None else now - success,
             last_error=str(error) if error else None,
+            failure=None if self.tasks.failure is None else str(self.tasks.failure),
         )
 
     def owes_an_answer(self, node_id: int, owes: bool) -> None:

@@ -76,6 +76,10 @@ class Link:
         error = dialling.exception()
         if isinstance(error, KafkaError):
             raise copy(error)  # a traceback belongs to one caller
+        if error is not None:
+            raise KafkaError(
+                f"connecting to {self.endpoint} failed in a way that kclient does not know: {error!r}"
+            ) from error
         return dialling.result()
 
     def retire(self) -> None:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from copy import copy
 
+from kclient.background import BackgroundTasks
 from kclient.clock import Deadline
 from kclient.cluster.metadata import Broker, Metadata
 from kclient.cluster.retry import Backoff
@@ -38,7 +39,9 @@ class Refresher:
     `backoff` has the waits after fetches that failed, `pauses` those between fetches that succeeded.
     """
 
-    def __init__(self, fetch: Fetch, backoff: Backoff, pauses: Backoff, max_age: float) -> None:
+    def __init__(
+        self, fetch: Fetch, backoff: Backoff, pauses: Backoff, max_age: float, tasks: BackgroundTasks
+    ) -> None:
         self.snapshot = Metadata()
         self.last_error: KafkaError | None = None
         self.last_success: float | None = None
@@ -60,10 +63,12 @@ class Refresher:
         self._listeners: list[Listener] = []
         self._failure_listeners: list[Callable[[KafkaError], object]] = []
         self._task: asyncio.Task[None] | None = None
+        self._tasks = tasks
+        tasks.when_failed(self._release)
         self._stopped = False
 
     def start(self) -> None:
-        self._task = self._loop.create_task(self._run(), name="kclient metadata")
+        self._task = self._tasks.start(self._run(), "kclient metadata")
 
     async def stop(self) -> None:
         self._stopped = True
@@ -71,7 +76,7 @@ class Refresher:
             self._end()
             return
         self._task.add_done_callback(self._end)  # also where whoever stops it is cancelled
-        self._task.cancel()
+        self._tasks.end(self._task)
         await asyncio.wait([self._task])
 
     def _end(self, *_: object) -> None:
@@ -140,6 +145,7 @@ class Refresher:
         """The snapshot of a fetch that began after this call and was about everything, or about one topic."""
         if self._stopped:
             raise ClientClosedError("the client was closed")
+        self._tasks.check()
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
         self.ask(topic)

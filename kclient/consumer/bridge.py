@@ -24,7 +24,7 @@ class CarriedListener:
     """Stands for an application's listener on the client's loop."""
 
     def __init__(self, listener: object, carry: Carry) -> None:
-        self._listener = listener
+        self.__wrapped__ = listener
         self._carry = carry
 
     async def on_partitions_revoked(self, revoked: Partitions) -> None:
@@ -37,7 +37,7 @@ class CarriedListener:
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), lost)
 
     async def _tell(self, methods: tuple[str, ...], partitions: Partitions) -> None:
-        found = (getattr(self._listener, method, None) for method in methods)
+        found = (getattr(self.__wrapped__, method, None) for method in methods)
         called = next((method for method in found if method is not None), None)
         if called is not None:
             await asyncio.wrap_future(self._carry(lambda: called(partitions)))
@@ -83,7 +83,7 @@ def _make(call: Callable[[], Any], done: Future[None]) -> None:
         said = call()
         if inspect.isawaitable(said):
             asyncio.run(_awaited(said))
-    except Exception as error:  # noqa: BLE001 - it is the application's; the group tells it of it
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the group tells the application of it
         done.set_exception(error)
     except BaseException as error:  # Ctrl-C ends the call, but the group must not wait on for ever
         done.set_exception(RuntimeError(f"interrupted by {error!r}"))

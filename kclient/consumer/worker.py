@@ -27,7 +27,7 @@ class Worker(ABC):
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._backoff = reader.cluster.backoff()
-        self._task = self._loop.create_task(self._run(), name=name)
+        self._task = reader.cluster.tasks.start(self._run(), name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} {'ended' if self._task.done() else 'at work'}>"
@@ -38,10 +38,10 @@ class Worker(ABC):
 
     def retire(self) -> None:
         """End soon; nobody waits for it."""
-        self._task.cancel()
+        self._reader.cluster.tasks.end(self._task)
 
     async def stop(self) -> None:
-        self._task.cancel()
+        self.retire()
         await asyncio.wait([self._task])
 
     @abstractmethod

@@ -295,6 +295,17 @@ class SaslSession:
 
     def _start_renewal(self) -> None:
         self._renewal = self._loop.create_task(self._renew(), name=f"re-authenticate {self._connection.name}")
+        self._renewal.add_done_callback(self._renewed)
+
+    def _renewed(self, renewal: asyncio.Task[None]) -> None:
+        """A connection whose renewal ended unexpectedly is replaced by the next one who needs it."""
+        error = None if renewal.cancelled() else renewal.exception()
+        if error is not None or renewal.cancelled():
+            lost = KafkaConnectionError(
+                f"re-authenticating with {self._connection.name} was cut short: {error!r}"
+            )
+            lost.__cause__ = error
+            self._connection.close(lost)  # does nothing where it is what ended the renewal
 
     def _end(self) -> None:
         if self._timer is not None:

@@ -52,6 +52,7 @@ class Core:
         self.accumulator = Accumulator(config, shared_lock(), wake, self.loop.time, now_ms)
         self.dispatcher = Dispatcher(config, self.cluster, self.accumulator)
         self.dispatcher.start()
+        self.cluster.tasks.when_failed(self.accumulator.refuse)
         self.cluster.metadata.start()
         # Callers of `close` that wait, each with a deadline of its own.
         self._closers = 0
@@ -66,6 +67,7 @@ class Core:
     async def topic(self, name: str, deadline: Deadline) -> Topic:
         """What is known of a topic, waiting until something is."""
         check_topic(name)
+        self.cluster.tasks.check()
         metadata = self.cluster.metadata
         fresh = False
         while True:
@@ -151,6 +153,7 @@ class Core:
 
     async def flush(self, deadline: Deadline) -> None:
         """Wait until everything sent before is settled."""
+        self.cluster.tasks.check()
         if not await self.dispatcher.flush(deadline):
             raise deadline.expired(f"flushing: {self._left()}, which")
 

@@ -31,16 +31,12 @@ from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.producer.part import WIDTH, Columns, Part, Watcher
 from kclient.runtime import wait_in_thread
 from kclient.types import RecordMetadata
+from kclient.usercode import report
 
 if TYPE_CHECKING:
     from threading import RLock
 
 log = logging.getLogger(__name__)
-
-# What callbacks raise ends with them: records behind theirs would never be settled, and the connection whose
-# answer is being read would be lost. Looking into a cancelled future raises the second; the third cannot end
-# a process from the thread of a blocking producer.
-_RAISED = (Exception, asyncio.CancelledError, SystemExit)
 
 
 class Chunk:
@@ -52,6 +48,7 @@ class Chunk:
         "_found",
         "_lock",
         "_seen",
+        "claimed_at",
         "columns",
         "deadline",
         "finished",
@@ -81,6 +78,7 @@ class Chunk:
         self.columns: Columns | None = None
         self.size = 0
         self.limit = 0
+        self.claimed_at = 0  # its size when the limit was raised
         self.opened = opened
         self.deadline = deadline
         self.parts: list[Part] = []
@@ -204,8 +202,8 @@ class Chunk:
         for callback in finished:
             try:
                 callback()
-            except _RAISED:
-                log.exception("the callback of deliveries to %s failed", self.topic)
+            except BaseException as error:  # noqa: BLE001 - see `_call`
+                report(log, f"the callback of deliveries to {self.topic},", callback, error)
 
     def call_watchers(self, part: Part) -> None:
         """Call whoever watches a record of a part that is settled, in order. What they raise is logged."""
@@ -220,8 +218,8 @@ class Chunk:
                     delivery._rank = rank
                     try:  # as `_call`, without the call
                         watcher(delivery)
-                    except _RAISED:
-                        log.exception("the callback of a delivery to %s failed", part.topic)
+                    except BaseException as error:  # noqa: BLE001 - see there
+                        report(log, f"the callback of a delivery to {part.topic},", watcher, error)
 
     def _call_late_too(self, part: Part, watchers: Sequence[Watcher | None] | None) -> None:
         take = self.watched.pop
@@ -239,10 +237,12 @@ def _settled_delivery(part: Part, rank: int) -> Delivery:
 
 
 def _call(watcher: Watcher, delivery: Delivery) -> None:
+    # What it raises ends with it: records behind its own would never be settled, and the connection whose
+    # answer is being read would be lost.
     try:
         watcher(delivery)
-    except _RAISED:
-        log.exception("the callback of a delivery to %s failed", delivery.topic)
+    except BaseException as error:  # noqa: BLE001
+        report(log, f"the callback of a delivery to {delivery.topic},", watcher, error)
 
 
 class _Several(list["Watcher"]):

@@ -32,23 +32,19 @@ class Identities:
     def ask(self) -> None:
         """Wish for a producer id; wishes that come meanwhile are the same one."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="kclient producer id")
+            self._task = self._cluster.tasks.start(self._run(), "kclient producer id", returns=True)
             self._task.add_done_callback(self._ended)
 
     def stop(self) -> asyncio.Task[None] | None:
         """End the asking; the task, if there is one, is being cancelled."""
         task = self._task
         if task is not None:
-            task.cancel()
+            self._cluster.tasks.end(task)
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        if not task.cancelled() and task.exception() is not None:
-            log.error(
-                "asking for a producer id failed in a way that kclient does not know",
-                exc_info=task.exception(),
-            )
+        if self._task is task:
+            self._task = None
 
     async def _run(self) -> None:
         backoff = self._cluster.backoff()

@@ -6,6 +6,7 @@ Columns stay columns from here to the encoded batch: nothing is done per record 
 from __future__ import annotations
 
 import asyncio
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -24,11 +25,14 @@ from kclient.producer.records import as_bytes, as_headers, as_partition, as_time
 from kclient.records.packed import Packed
 from kclient.runtime import wait_in_thread
 from kclient.types import RecordMetadata, TopicPartition
+from kclient.usercode import failure, report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kclient.producer.config import ProducerConfig
+
+log = logging.getLogger(__name__)
 
 _BYTES = {bytes, type(None)}
 
@@ -76,7 +80,10 @@ def _as_bytes(
     column: Sequence[Any], what: str, serializer: Callable[[Any], bytes | None] | None
 ) -> list[bytes | None]:
     if serializer is not None:
-        column = list(map(serializer, column))
+        try:
+            column = list(map(serializer, column))
+        except asyncio.CancelledError as error:  # would look as if the caller had been cancelled
+            raise failure(f"the {what}_serializer", serializer, error) from error
     elif not isinstance(column, list):
         column = list(column)
     if set(map(type, column)) <= _BYTES:
@@ -204,7 +211,10 @@ class Deliveries(Sequence[RecordMetadata]):
         return self._checked()
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Have `callback()` called once the fate of every record is known: at once, or on the event loop."""
+        """Have `callback()` called once the fate of every record is known: at once, or on the event loop.
+
+        It must not block, and what it raises is logged.
+        """
         left = dict.fromkeys(self._chunks)
         once = [callback]
 
@@ -217,13 +227,13 @@ class Deliveries(Sequence[RecordMetadata]):
                     last = once.pop()
                 except IndexError:
                     return
-                last()
+                _call(last, chunk.topic)
 
         for chunk in self._chunks:
             if not chunk.when_finished(partial(finished, chunk)):
                 finished(chunk)
         if not self._chunks:
-            callback()
+            _call(callback, "no topic")
 
     def __await__(self) -> Generator[Any, None, Deliveries]:
         if not self.done():
@@ -261,3 +271,10 @@ class Deliveries(Sequence[RecordMetadata]):
         if found is None or not found[0].settled:
             raise LookupError(f"the fate of record {number} is not known yet: await the deliveries first")
         return found
+
+
+def _call(callback: Callable[[], object], topic: str) -> None:
+    try:
+        callback()
+    except BaseException as error:  # noqa: BLE001 - it ends no callback but itself
+        report(log, f"the callback of deliveries to {topic},", callback, error)

@@ -5,6 +5,7 @@ Bad input is refused here, at the call that brought it, because in a batch it wo
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kclient.errors import InvalidTopicError
 from kclient.types import Header, RecordMetadata
+from kclient.usercode import failure, report
 
 if TYPE_CHECKING:
     from kclient.producer.config import ProducerConfig
@@ -94,8 +96,8 @@ class Told:
         for hook in self._hooks:
             try:
                 hook.on_delivery(self._record, metadata, error)
-            except Exception:
-                log.exception("the hook %r failed for a delivery to topic %s", hook, self._record.topic)
+            except BaseException as raised:  # noqa: BLE001 - it changes nothing for the others
+                report(log, f"for a delivery to {self._record.topic}, the hook", hook.on_delivery, raised)
 
 
 def prepare(config: ProducerConfig, record: ProducerRecord) -> tuple[Fields, Told]:
@@ -124,7 +126,10 @@ def _checked(config: ProducerConfig, record: ProducerRecord) -> Fields:
 def as_bytes(value: Any, what: str, serializer: Callable[[Any], bytes | None] | None) -> bytes | None:
     """A key or value as bytes of its own. A serializer is asked for everything, None included."""
     if serializer is not None:
-        value = serializer(value)
+        try:
+            value = serializer(value)
+        except asyncio.CancelledError as error:  # would look as if the caller had been cancelled
+            raise failure(f"the {what}_serializer", serializer, error) from error
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -192,7 +197,15 @@ def _whole(value: Any) -> int | None:
 def _through_hooks(config: ProducerConfig, record: ProducerRecord) -> ProducerRecord:
     for hook in config.hooks:
         try:
-            record = hook.on_send(record) or record
-        except Exception:
-            log.exception("the hook %r failed for a record of topic %s", hook, record.topic)
+            given = _as_record(hook.on_send(record))
+        except BaseException as error:  # noqa: BLE001 - a hook sees records, and does not decide about them
+            report(log, f"for a record to {record.topic}, the hook", hook.on_send, error)
+        else:
+            record = record if given is None else given
     return record
+
+
+def _as_record(given: object) -> ProducerRecord | None:
+    if given is None or isinstance(given, ProducerRecord):
+        return given
+    raise TypeError(f"it returned {given!r}: return a ProducerRecord, or None for the one it got")

@@ -126,7 +126,7 @@ class Sender:
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
-            self._task.cancel()
+            self._cluster.tasks.end(self._task)
         return self._task
 
     def _collect(self) -> tuple[list[Shipped], float]:
@@ -289,11 +289,10 @@ class Sender:
             # What is answered is bounded by what may be in flight; what is not, by what the socket takes.
             if self._acks != 0 or connection.has_room:
                 return True
-            self._task = self._loop.create_task(
-                self._wait_for_room(connection), name=f"room to {self.node_id}"
-            )
+            work, name = self._wait_for_room(connection), f"room to {self.node_id}"
         else:
-            self._task = self._loop.create_task(self._connect(), name=f"connect to {self.node_id}")
+            work, name = self._connect(), f"connect to {self.node_id}"
+        self._task = self._cluster.tasks.start(work, name, returns=True)
         self._task.add_done_callback(self._tried)
         return False
 
@@ -320,8 +319,7 @@ class Sender:
 
     def _tried(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        if not task.cancelled():
-            task.result()
+        if not task.cancelled() and task.exception() is None:
             self.pump()
 
     def _arm(self, due: float) -> None:

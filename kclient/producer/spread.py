@@ -27,6 +27,7 @@ from kclient.producer.partitioner import (
 from kclient.records.packed import Packed
 from kclient.records.sizes import RECORD_OVERHEAD, headers_size
 from kclient.types import Header
+from kclient.usercode import let_out
 
 _INT16 = 1 << 15
 # Fewer records than this are spread faster one by one.
@@ -65,8 +66,8 @@ class Spread:
         failure: KafkaError | None = None
         try:
             number = self._one(chunk.topic, (keys[0], values[0]), wanted, chunk.size, view)
-        except Exception as error:  # noqa: BLE001 - a user's code, as in `_one_by_one`
-            number, failure = -1, _explained(error, chunk.topic)
+        except BaseException as error:  # noqa: BLE001 - a user's code, as in `_one_by_one`
+            number, failure = -1, self._explained(error, chunk.topic)
         part = Part(chunk, number, (0,), keys, values, times, headers, chunk.size, watchers)
         chunk.cut([part], 1)
         return part, failure
@@ -131,7 +132,8 @@ class Spread:
                 if type(self._keyed) is KeyHash:  # without a list in between
                     return cast("Sequence[int]", self._keyed.hashing.partitions(keys, view.count)), {}
                 return self._keyed.partition_many(keys, view.count), {}
-            except Exception:  # noqa: BLE001 - a user's code; asked one by one it tells which record is at fault
+            except BaseException as error:  # noqa: BLE001 - asked one by one it tells which record is at fault
+                let_out(error)
                 return self._one_by_one(topic, columns, view)
         return self._one_by_one(topic, columns, view)
 
@@ -146,9 +148,9 @@ class Spread:
         ):
             try:
                 number = self._one(topic, (key, value), given, size, view)
-            except Exception as error:  # noqa: BLE001 - a user's code: its error is its record's, and no other's
+            except BaseException as error:  # noqa: BLE001 - a user's: it is its record's, and no other's
                 number = -1 - len(errors)
-                errors[number] = _explained(error, topic)
+                errors[number] = self._explained(error, topic)
             numbers.append(number)
         return numbers, errors
 
@@ -169,6 +171,16 @@ class Spread:
         number = self._partitioner.partition(topic, *record, view)
         return self._sticky.partition(size, view) if number is None else number
 
+    def _explained(self, error: BaseException, topic: str) -> KafkaError:
+        let_out(error)
+        if isinstance(error, KafkaError):
+            return error
+        explained = ConfigurationError(
+            f"the partitioner {self._partitioner!r} failed for a record of topic {topic}: {error!r}"
+        )
+        explained.__cause__ = error
+        return explained
+
 
 def _alike(numbers: list[int]) -> int | Sequence[int]:
     """One number where all are the same."""
@@ -178,14 +190,6 @@ def _alike(numbers: list[int]) -> int | Sequence[int]:
 def _hashed(keys: Packed) -> Sequence[bytes]:
     """Keys none of which is null."""
     return cast("Sequence[bytes]", keys)
-
-
-def _explained(error: Exception, topic: str) -> KafkaError:
-    if isinstance(error, KafkaError):
-        return error
-    explained = ConfigurationError(f"the partitioner failed for a record of topic {topic}: {error!r}")
-    explained.__cause__ = error
-    return explained
 
 
 def columns_of(chunk: Chunk) -> Columns:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kclient.testing.loop import VirtualLoop as SimulatedLoop
 from tests.support.fake_broker import FakeCluster, FakeSasl
 from tests.support.leftovers import leftovers
 from tests.support.virtual_loop import VirtualLoop
@@ -37,6 +38,26 @@ def brokers(loop: VirtualLoop) -> Callable[..., FakeCluster]:
         return FakeCluster(loop, nodes, sasl)
 
     return start
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """The SystemExits and KeyboardInterrupts that left a loop on virtual time, which is then run again."""
+    found: list[BaseException] = []
+    once = SimulatedLoop.run_until_complete
+
+    def again_and_again(self: SimulatedLoop, work: Any) -> Any:
+        task = asyncio.ensure_future(work, loop=self)
+        while True:
+            try:
+                return once(self, task)
+            except (SystemExit, KeyboardInterrupt) as error:
+                if task.done() and not task.cancelled() and task.exception() is error:
+                    raise
+                found.append(error)
+
+    monkeypatch.setattr(SimulatedLoop, "run_until_complete", again_and_again)
+    return found
 
 
 @pytest.hookimpl(tryfirst=True)

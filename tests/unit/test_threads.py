@@ -23,7 +23,7 @@ print(threads.submit.__self__)
 
 
 def test_no_more_threads_than_it_may_have_do_everything_in_the_order_it_came() -> None:
-    pool = DaemonThreads("test", 2)
+    pool = DaemonThreads("no more than two", 2)  # threads of other tests may still be there
     may_end, begun = threading.Event(), threading.Semaphore(0)
     order: list[int] = []
 
@@ -36,7 +36,7 @@ def test_no_more_threads_than_it_may_have_do_everything_in_the_order_it_came() -
     results = [pool.submit(work, number) for number in range(20)]
     begun.acquire()
     begun.acquire()
-    assert len([each for each in threading.enumerate() if each.name == "test"]) == 2
+    assert len([each for each in threading.enumerate() if each.name == pool.name]) == 2
     assert sorted(order) == [0, 1]
     may_end.set()
     assert [result.result() for result in results] == list(range(20))

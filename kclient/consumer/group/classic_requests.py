@@ -13,6 +13,7 @@ from kclient.consumer.group.protocol import (
 )
 from kclient.consumer.seam import GroupSettings
 from kclient.types import GroupMetadata, TopicPartition
+from kclient.usercode import failure, let_out
 from kclient.wire.messages.classic_groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -54,17 +55,34 @@ def offers(
     generation: int,
     rack: str | None,
 ) -> dict[str, Member]:
-    """What this member says of itself to each assignor it knows."""
+    """What this member says of itself to each assignor it knows. Raises what an assignor does not say."""
     return {
         assignor.name: Member(
             topics=tuple(sorted(topics)),
-            user_data=assignor.user_data(),
+            user_data=_user_data(assignor),
             owned=tuple(sorted(owned)),
             generation=generation if generation >= 0 else None,
             rack=rack,
         )
         for assignor in assignors
     }
+
+
+def _user_data(assignor: Assignor) -> bytes | None:
+    try:
+        return as_bytes(assignor.user_data())
+    except BaseException as error:
+        let_out(error)
+        raise failure("the assignor's", assignor.user_data, error) from error
+
+
+def as_bytes(data: object) -> bytes | None:
+    """User data as it can be sent."""
+    if data is None:
+        return None
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"it returned {data!r}: return bytes or None")
+    return bytes(data)
 
 
 def members_of(response: JoinGroupResponse) -> dict[str, Member]:

@@ -12,7 +12,8 @@ from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Metadata
 from kclient.consumer.group.assignors.base import Assignment, Assignor, Layout, Member
-from kclient.errors import KafkaError
+from kclient.types import TopicPartition
+from kclient.usercode import failure, let_out
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,20 @@ def layout_of(snapshot: Metadata, topics: Iterable[str], with_racks: bool) -> La
 
 
 def share(assignor: Assignor, basis: Basis, members: Mapping[str, Member]) -> Assignment:
-    """Who gets what; members that the assignor forgot get nothing."""
+    """Who gets what; members that the assignor forgot get nothing. Raises what is wrong with its answer."""
     try:
         given = assignor.assign(basis.layout, members)
-    except Exception as error:
-        raise KafkaError(f"the assignor {assignor.name!r} failed: {error!r}") from error
-    return {member: list(given.get(member, ())) for member in members}
+        return {
+            member: [_existing(each, basis.layout) for each in given.get(member, ())] for member in members
+        }
+    except BaseException as error:
+        let_out(error)
+        raise failure("the assignor's", assignor.assign, error) from error
+
+
+def _existing(given: object, layout: Layout) -> TopicPartition:
+    """A partition that an assignor gave somebody: anything else, all members would be told to read."""
+    match given:
+        case (str(topic), int(number)) if 0 <= number < len(layout.get(topic, ())):
+            return TopicPartition(topic, number)
+    raise ValueError(f"it gives away {given!r}, which is no partition of the topics that it was shown")

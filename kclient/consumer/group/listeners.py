@@ -6,12 +6,12 @@ coroutine function.
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Collection
 
 from kclient.errors import KafkaError
 from kclient.types import TopicPartition
+from kclient.usercode import call, failure
 
 log = logging.getLogger(__name__)
 
@@ -39,19 +39,18 @@ class ConsumerRebalanceListener:
 async def tell(
     listener: object | None, method: str, partitions: Collection[TopicPartition]
 ) -> KafkaError | None:
-    """Call a listener; what it raises is returned, as an error for the application's next call."""
+    """Call a listener; what it raises is returned, as an error for the application's next call.
+
+    A listener that cancels workers of its own and awaits them raises `CancelledError`: an error as any other.
+    """
     called = getattr(listener, method, None)
     if called is None and method == LOST:
         called = getattr(listener, REVOKED, None)
     if called is None:
         return None
-    try:
-        said = called(frozenset(partitions))
-        if inspect.isawaitable(said):
-            await said
-    except Exception as error:
-        log.warning("the rebalance listener's %s failed", method, exc_info=error)
-        failure = KafkaError(f"the rebalance listener's {method} failed: {error!r}")
-        failure.__cause__ = error
-        return failure
-    return None
+    _, error = await call(called, frozenset(partitions))
+    if error is None:
+        return None
+    original = getattr(getattr(listener, "__wrapped__", listener), called.__name__, called)
+    log.warning("the rebalance listener's %s failed", method, exc_info=error)
+    return failure("the rebalance listener's", original, error)

@@ -7,17 +7,17 @@ one more byte, and only then comes the error code. Its first answer is not succe
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from kclient.errors import AuthenticationError, ConfigurationError, KafkaError
 from kclient.net.sasl.exchange import Exchange, shown
 from kclient.types import Secret
+from kclient.usercode import call, name_of
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, b64token
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
@@ -128,15 +128,10 @@ class OAuthBearer:
 
 
 async def _fetch(source: TokenCallback | TokenProvider) -> Token:
-    try:
-        token = _as_token(await _ask(source))
-        more = source.extensions() if hasattr(source, "extensions") else None
-    except KafkaError:
-        raise
-    except Exception as error:
-        raise AuthenticationError(f"the OAuth token provider failed: {type(error).__name__}") from error
-    if more:
-        token = Token(token.value, token.lifetime, {**token.extensions, **more})
+    token = _as_token(await _ask(source.token if isinstance(source, TokenProvider) else source))
+    if hasattr(source, "extensions"):
+        more = await _ask(source.extensions)
+        token = Token(token.value, token.lifetime, {**token.extensions, **_as_mapping(more)})
     _check_extensions(token.extensions)
     if not _TOKEN.fullmatch(token.value.reveal()):
         raise AuthenticationError(
@@ -146,15 +141,30 @@ async def _fetch(source: TokenCallback | TokenProvider) -> Token:
     return token
 
 
-async def _ask(source: TokenCallback | TokenProvider) -> Given:
-    given = source.token() if isinstance(source, TokenProvider) else source()
-    return await given if inspect.isawaitable(given) else given
+async def _ask(source: Callable[[], object]) -> object:
+    given, error = await call(source)
+    if error is None or isinstance(error, KafkaError):
+        if error is not None:
+            raise error
+        return given
+    # Its text may hold a secret, so only its kind is told.
+    raise AuthenticationError(
+        f"the OAuth token provider {name_of(source)} failed: {type(error).__name__}"
+    ) from error
+
+
+def _as_mapping(given: object) -> Mapping[str, str]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return given
+    raise ConfigurationError(f"the extensions of the OAuth token provider are {given!r}: return a mapping")
 
 
 def _as_token(given: object) -> Token:
     kind = type(given).__name__
     if isinstance(given, Token):
-        return given
+        return _checked(given)
     given = Secret(given) if isinstance(given, str) else given
     if isinstance(given, Secret):
         return Token(given)
@@ -162,8 +172,24 @@ def _as_token(given: object) -> Token:
     raise ConfigurationError(f"the OAuth token provider returned {kind}: return a str, Secret or Token")
 
 
+def _checked(token: Token) -> Token:
+    """A token whose fields are what they say: nobody has run a type checker over a provider."""
+    value: object = token.value
+    lifetime: object = token.lifetime
+    if not isinstance(value, (str, Secret)):
+        raise ConfigurationError(f"the OAuth token's value is {type(value).__name__}: give a str or Secret")
+    if lifetime is not None and not isinstance(lifetime, (int, float)):
+        raise ConfigurationError(
+            f"the OAuth token's lifetime={lifetime!r} must be a number of seconds, or None"
+        )
+    return token if isinstance(value, Secret) else Token(Secret(value), token.lifetime, token.extensions)
+
+
 def _check_extensions(extensions: Mapping[str, str]) -> None:
-    for name, value in extensions.items():
+    given: Mapping[Any, Any] = extensions  # a provider's, over which no type checker was run
+    for name, value in given.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise ConfigurationError(f"the SASL extension {name!r} must be text, and its value too")
         if not _EXTENSION_NAME.fullmatch(name) or name.lower() == "auth":
             raise ConfigurationError(
                 f"{name!r} is no name for a SASL extension: use letters only, and not 'auth'"

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from kclient.background import BackgroundTasks
 from kclient.clock import Deadline
 from kclient.cluster.metadata import Broker, Metadata, Partition, Topic
 from kclient.cluster.refresher import Refresher
@@ -64,7 +65,8 @@ def started(source: Callable[[list[str] | None], Awaitable[MetadataResponse]]) -
 def refreshing(
     source: Callable[[list[str] | None], Awaitable[MetadataResponse]], max_age: float
 ) -> Refresher:
-    return Refresher(source, Backoff(100, 1000, Random(0)), Backoff(10, 100, Random(0)), max_age)
+    tasks = BackgroundTasks("the client")
+    return Refresher(source, Backoff(100, 1000, Random(0)), Backoff(10, 100, Random(0)), max_age, tasks)
 
 
 def within(loop: VirtualLoop, seconds: float = 60) -> Deadline:

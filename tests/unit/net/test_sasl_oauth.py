@@ -16,6 +16,7 @@ from kclient.errors import (
     SaslAuthenticationFailedError,
 )
 from kclient.net.sasl import Conversation, OAuthBearer, Token
+from kclient.testing import Simulation, simulate
 from kclient.types import Secret
 
 _TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9."
@@ -142,7 +143,7 @@ def test_a_provider_that_fails_is_the_cause_of_the_error() -> None:
     def fails() -> str:
         raise OSError("metadata service is down")
 
-    with pytest.raises(AuthenticationError, match="provider failed: OSError") as caught:
+    with pytest.raises(AuthenticationError, match="fails failed: OSError") as caught:
         _sent(OAuthBearer(fails))
     assert isinstance(caught.value.__cause__, OSError)
 
@@ -275,3 +276,90 @@ def test_a_cancelled_login_does_not_stand_in_the_way_of_others() -> None:
 
 async def _start_on(oauth: OAuthBearer) -> bytes:
     return Conversation(await oauth.exchange("broker")).start()
+
+
+def _fails_with(raised: type[BaseException], kind: str) -> Any:
+    def fails() -> str:
+        raise raised
+
+    async def fails_later() -> str:
+        await asyncio.sleep(0)
+        raise raised
+
+    class Provider:
+        def token(self) -> Any:
+            return fails() if kind == "provider" else _TOKEN
+
+        def extensions(self) -> Any:
+            return fails()
+
+    return {"function": fails, "coroutine": fails_later}.get(kind) or Provider()
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine", "provider", "extensions"])
+@pytest.mark.parametrize("raised", [ValueError, asyncio.CancelledError, SystemExit, KeyboardInterrupt])
+def test_whatever_a_provider_raises_is_an_error_that_names_it_and_no_cancellation(
+    raised: type[BaseException], kind: str, exits: list[BaseException]
+) -> None:
+    async def main(_: Simulation) -> None:
+        bearer = OAuthBearer(_fails_with(raised, kind))
+        with pytest.raises(AuthenticationError, match=rf"_fails_with.* failed: {raised.__name__}") as caught:
+            await bearer.exchange("broker")
+        assert isinstance(caught.value.__cause__, raised)
+        with pytest.raises(AuthenticationError):  # nothing is locked
+            await bearer.exchange("broker")
+
+    simulate(main)
+    assert bool(exits) == issubclass(raised, SystemExit | KeyboardInterrupt)
+
+
+def test_a_login_that_runs_out_of_time_ends_its_provider_too() -> None:
+    ended: list[bool] = []
+
+    async def slow() -> str:
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            ended.append(True)
+        return _TOKEN
+
+    async def main(_: Simulation) -> None:
+        bearer = OAuthBearer(slow)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await bearer.exchange("broker")
+        assert ended
+
+    simulate(main)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        17,
+        b"bytes",
+        [_TOKEN],
+        Token(17),  # type: ignore[arg-type]
+        Token(Secret(_TOKEN), "3600"),  # type: ignore[arg-type]
+        Token(Secret(_TOKEN), 3600, {"name": 17}),  # type: ignore[dict-item]
+        Token(Secret(_TOKEN), 3600, {17: "value"}),  # type: ignore[dict-item]
+    ],
+)
+def test_what_is_no_token_is_a_configuration_error(given: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        _sent(OAuthBearer(lambda: given))
+    assert _TOKEN not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [17, "a=b", [("a", "b")]])
+def test_extensions_that_are_no_mapping_are_a_configuration_error(given: Any) -> None:
+    class Provider:
+        def token(self) -> str:
+            return _TOKEN
+
+        def extensions(self) -> Any:
+            return given
+
+    with pytest.raises(ConfigurationError, match="return a mapping"):
+        _sent(OAuthBearer(Provider()))

@@ -16,6 +16,8 @@ from kclient.testing import RunningBroker
 from kclient.threads import DaemonThreads
 from kclient.types import TopicPartition
 
+pytestmark = pytest.mark.uvloop
+
 WORKERS = 2
 LONG_TO_COMPRESS = bytes(200_000)
 

@@ -20,6 +20,8 @@ from tests.support.producing import producing, values
 from tests.support.threads import wait_for_no_threads
 from tools.kafka.waiting import poll
 
+pytestmark = pytest.mark.uvloop
+
 PRODUCE = ApiKey.PRODUCE
 
 

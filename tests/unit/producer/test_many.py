@@ -15,6 +15,8 @@ from kclient.errors import BufferFullError, KafkaError, RecordTooLargeError, Unk
 from kclient.producer import AsyncProducer, ProducerConfig
 from kclient.producer.many import Many, columns_from, pieces_of
 from kclient.producer.tables import many_from
+from kclient.records import arrow
+from kclient.records.packed import Packed
 from kclient.wire.api import ApiKey
 from tests.support.producing import producing, values, written
 
@@ -148,6 +150,33 @@ def test_pieces_cover_everything_within_their_size(seed: int) -> None:
     assert [value for piece, _ in pieces for value in piece.values] == sent
     assert [time for piece, _ in pieces for time in piece.times] == times  # type: ignore[union-attr]
     assert all(size == sum(piece.sizes()) <= 10_000 for piece, size in pieces)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.chunked_array(
+            [pa.array([b"abc", None] * 40, pa.binary()), pa.array([b"", b"d" * 60], pa.binary())]
+        ),
+        pa.chunked_array([pa.array(["abc", None] * 40), pa.array(["", "d" * 60])]),
+        pa.array(["abc", None, "d" * 60] * 40).dictionary_encode(),
+        pa.chunked_array(
+            [pa.array(["abc", None] * 40).dictionary_encode(), pa.array(["d"]).dictionary_encode()]
+        ),
+        pa.array(["abc", None, "d" * 60] * 40).cast(pa.string_view()),
+    ],
+)
+def test_a_column_of_tables_that_one_array_cannot_hold_is_sent_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, column: Any
+) -> None:
+    texts = [None if each is None else bytes(each) for each in column.cast(pa.large_binary()).to_pylist()]
+    table = pa.table({"value": column, "key": column, "timestamp": list(range(len(column)))})
+    usual = many_from("t", table, ProducerConfig())
+    assert isinstance(usual.values, Packed)
+    monkeypatch.setattr(arrow, "COLUMN_BYTES", 100)
+    large = many_from("t", table, ProducerConfig())
+    assert list(large.values) == list(large.keys or ()) == list(usual.values) == texts
+    assert isinstance(large.values, list)
 
 
 def test_arrow_tables_become_records() -> None:
