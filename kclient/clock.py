@@ -5,7 +5,9 @@ Monotonic time is the event loop's own (`loop.time()`), so a loop on virtual tim
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,6 +31,11 @@ class LoopTime(Protocol):
     """The part of an event loop that deadlines need."""
 
     def time(self) -> float: ...
+
+
+def fine_time(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """Monotonic time in much less than milliseconds: the loop's own, unless that is as coarse as uvloop's."""
+    return loop.time if isinstance(loop, asyncio.BaseEventLoop) else time.monotonic
 
 
 @dataclass(frozen=True, slots=True)

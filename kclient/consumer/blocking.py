@@ -15,13 +15,14 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from kclient.consumer.arguments import time_of, topic_partition
 from kclient.consumer.bells import ThreadBell
 from kclient.consumer.bridge import CarriedListener, Errands
 from kclient.consumer.client import CLOSE_TIMEOUT_MS
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.controls import ConsumerHealth, Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
-from kclient.consumer.engine import Engine, time_of, topic_partition
+from kclient.consumer.engine import Engine
 from kclient.errors import ClientClosedError, IllegalStateError
 from kclient.runtime import LoopThread, shared_lock
 from kclient.types import OffsetAndMetadata, Record, TopicPartition
@@ -95,7 +96,7 @@ class Consumer(Controls, Generic[K, V]):
         Threads that close it at the same time wait for the same end.
         """
         if not self.closed:
-            self._engine.poller.begin()  # the application is done with what it got
+            self._engine.finish_batch()
         self._close(timeout_ms)
 
     def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
@@ -164,7 +165,7 @@ class Consumer(Controls, Generic[K, V]):
         alone = not self.closed and self._polling.acquire(blocking=False)
         try:
             if alone:
-                self._engine.poller.begin()  # the application is done with what it got
+                self._engine.finish_batch()
             super().unsubscribe()
             if alone:
                 self._give_up()
@@ -203,7 +204,7 @@ class Consumer(Controls, Generic[K, V]):
     ) -> pyarrow.RecordBatch:
         """The same as one Arrow batch with the columns of `kclient.records.arrow.SCHEMA`.
 
-        At most `max_records`, or else about what 32 MB of decompressed records hold and 100,000 rows.
+        At most `max_records` and 256 MiB of decompressed records; without it 100,000 rows and 32 MiB.
         `columns` names those that are wanted; the others are not made, which saves their time and memory.
         Keys and values are bytes: deserializers are not called. No rows if nothing came in time.
         """

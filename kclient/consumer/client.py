@@ -10,17 +10,21 @@ import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from kclient.clock import fine_time
+from kclient.consumer.arguments import time_of, topic_partition
 from kclient.consumer.bells import LoopBell
 from kclient.consumer.bridge import CarriedListener, to_loop
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.controls import Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
-from kclient.consumer.engine import GRACE, Engine, time_of, topic_partition
+from kclient.consumer.engine import GRACE, Engine
 from kclient.consumer.offsets import OffsetAndTimestamp
+from kclient.consumer.poller import Wanted
 from kclient.ending import Ending
 from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread, shared_lock
 from kclient.threads import WAITING
+from kclient.turns import Pace, Turns
 from kclient.types import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -34,6 +38,8 @@ T = TypeVar("T")
 CLOSE_TIMEOUT_MS = 5_000
 # How long records may be handed out, in seconds, before the loop gets a turn to fetch others.
 _TURN = 0.002
+# How many records are handed out one by one, at most, between two looks at the clock.
+_AT_ONCE = 128
 # Keeps the closing of abandoned clients alive: the loop itself holds its tasks weakly.
 _closing: set[asyncio.Task[None]] = set()
 
@@ -52,11 +58,13 @@ class AsyncConsumer(Controls, Generic[K, V]):
     """
 
     _thread: LoopThread | None = None
-    _worked_until = 0.0
+    _handed = 0  # records that could be taken since the last look at the clock
 
     def __init__(self: AsyncConsumer[Any, Any], *topics: str, **options: Any) -> None:
         self._config = config = ConsumerConfig.from_options(options)
         self._bell = LoopBell()
+        self._turns = Turns()
+        self._pace = Pace(self._turns, _AT_ONCE)
         # Of engine and thread; without a thread the engine's own end is enough.
         self._ending = Ending()
         lock = shared_lock() if config.io_thread else None
@@ -69,7 +77,10 @@ class AsyncConsumer(Controls, Generic[K, V]):
     async def start(self, timeout_ms: float | None = None) -> None:
         """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
         threads, running = self._config.io_thread, self._engine.cluster is not None
-        self._bell.bind(asyncio.get_running_loop(), threads=threads)
+        loop = asyncio.get_running_loop()
+        self._bell.bind(loop, threads=threads)
+        self._turns = Turns(fine_time(loop))
+        self._pace = Pace(self._turns, _AT_ONCE)
         if threads and self._thread is None and not self.closed:
             self._thread = LoopThread(f"kclient consumer {self._config.client_id}")
         try:
@@ -89,7 +100,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
         Calls at the same time wait for the same end, and one that is cancelled does not stop it.
         """
         if not self.closed:
-            self._engine.poller.begin()  # the application is done with what it got
+            self._engine.finish_batch()
         await self._close(timeout_ms)
 
     async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
@@ -140,6 +151,12 @@ class AsyncConsumer(Controls, Generic[K, V]):
         self._engine.wakeup()
         self._bell.ring_from_outside()
 
+    def unsubscribe(self) -> None:
+        """Read nothing. A group is left, after offsets were committed and the listener was told."""
+        if not self.closed:
+            self._engine.finish_batch()
+        super().unsubscribe()
+
     # Records
 
     async def getone(self, *partitions: TopicPartition) -> Record[K, V]:
@@ -149,10 +166,9 @@ class AsyncConsumer(Controls, Generic[K, V]):
             for record in poller.in_hand:
                 return record
         wanted, _ = self._engine.wish(partitions, None)
-        while True:
-            await self._poll(lambda: poller.deal(wanted), None)
-            for record in poller.in_hand:  # none, if the client's thread took them away in this moment
-                return record
+        found = await self._next(wanted, None)
+        assert found is not None  # there is no time limit
+        return found
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -174,7 +190,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
     ) -> pyarrow.RecordBatch:
         """The same as one Arrow batch with the columns of `kclient.records.arrow.SCHEMA`.
 
-        At most `max_records`, or else about what 32 MB of decompressed records hold and 100,000 rows.
+        At most `max_records` and 256 MiB of decompressed records; without it 100,000 rows and 32 MiB.
         `columns` names those that are wanted; the others are not made, which saves their time and memory.
         Keys and values are bytes: deserializers are not called. No rows if nothing came in time.
         """
@@ -206,14 +222,38 @@ class AsyncConsumer(Controls, Generic[K, V]):
     async def __anext__(self) -> Record[K, V]:
         for record in self._engine.poller.in_hand:
             return record
-        poller = self._engine.poller
         try:
-            while await self._poll(lambda: poller.deal(None), self._config.consumer_timeout_ms):
+            found = await self._next(None, self._config.consumer_timeout_ms)
+        except ClientClosedError:
+            found = None
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    async def _next(self, wanted: Wanted, timeout_ms: float | None) -> Record[K, V] | None:
+        """The next record when `in_hand` has no more of those that could be handed out without a look.
+
+        None when the time is up. The loop's turn comes first: a call cancelled in it has taken nothing.
+        """
+        engine, poller, pace = self._engine, self._engine.poller, self._pace
+        while True:
+            most = pace.grant(self._handed)
+            if not most:
+                await self._turn()
+                most = pace.after_turn()
+            self._handed = 0 if engine.woken else poller.go_on(wanted, most)
+            if engine.woken:  # in this moment
+                poller.hold_back()
+            elif self._handed:
                 for record in poller.in_hand:  # none, if the client's thread took them away in this moment
                     return record
-        except ClientClosedError:
-            pass
-        raise StopAsyncIteration
+            if not await self._poll(lambda: poller.deal(wanted), timeout_ms):
+                return None
+
+    async def _turn(self) -> None:
+        """Let the loop run what is due, and read and write."""
+        await asyncio.sleep(0)
+        self._turns.given()
 
     async def _poll(self, take: Callable[[], T], timeout_ms: float | None) -> T:
         """Call `take` until it has something, or the time is up; while anything is taken, nothing waits."""
@@ -221,10 +261,9 @@ class AsyncConsumer(Controls, Generic[K, V]):
         now = asyncio.get_running_loop().time
         began = now()
         engine.begin_poll(began)
-        if began > self._worked_until:
+        if self._turns.now() > self._turns.last + _TURN:
             # Else an application that always finds something would keep the next answer from being read.
-            await asyncio.sleep(0)
-            self._worked_until = now() + _TURN
+            await self._turn()
         while True:
             bell.clear()
             taken = take()
@@ -233,10 +272,11 @@ class AsyncConsumer(Controls, Generic[K, V]):
             engine.check_complaints()
             left = None if timeout_ms is None else began + timeout_ms / 1000 - now()
             if left is not None and left <= 0:
-                await asyncio.sleep(0)  # else a caller that never waits would keep the client from working
+                await self._turn()  # else a caller that never waits would keep the client from working
                 return take()
             with engine.subscription.waits():
                 await bell.wait(left)
+            self._turns.given()
 
     def _carried(self, listener: object | None) -> object | None:
         if listener is None or not self._config.io_thread:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kclient.cluster.client import ClusterHealth
+from kclient.consumer.arguments import place, places, topic_partition
 from kclient.consumer.config import ConsumerConfig
-from kclient.consumer.engine import Engine, place, places, topic_partition
+from kclient.consumer.engine import Engine
 from kclient.consumer.metrics import ConsumerMetrics
 from kclient.consumer.seam import CommitCallback, GroupHealth
 from kclient.errors import ConfigurationError, IllegalStateError

@@ -13,13 +13,13 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
-from operator import index
-from typing import Any, SupportsIndex
+from typing import Any
 
 from kclient.clock import Clock, Deadline, SystemClock
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Metadata
 from kclient.cluster.operations import run
+from kclient.consumer.arguments import places, time_of, topic_partition
 from kclient.consumer.bells import Bell
 from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.config import ConsumerConfig
@@ -42,8 +42,6 @@ _TELL_EVERY = 0.05
 _GROUPS_SHARE = 0.9
 # What ending tasks, and closing sockets, may take in any case, in seconds.
 GRACE = 0.1
-_LAST_OFFSET = 2**63 - 1
-_LAST_EPOCH = 2**31 - 1
 
 
 class Engine:
@@ -115,6 +113,7 @@ class Engine:
             self._membership = Membership(cluster, self._settings, self.subscription)
             self.group, self.reader.store = self._membership, self._membership.commits
         cluster.metadata.listen(self._metadata_changed)
+        cluster.tasks.when_failed(lambda _: self.subscription.wake())
         self._subscription_changed()
         self.reader.start()
         if self.group is not None:
@@ -161,8 +160,9 @@ class Engine:
                     await cluster.close()
 
     def opened(self) -> Cluster:
-        """The cluster, once there is one."""
+        """The cluster, once there is one, and while it works."""
         if self.cluster is not None:
+            self.cluster.tasks.check()
             return self.cluster
         if self.closed:
             raise ClientClosedError("this consumer was closed")
@@ -189,7 +189,17 @@ class Engine:
             self._polled = now
             self.post(self.group.polled)
         self.check()
+        self.finish_batch()
+
+    def finish_batch(self) -> None:
+        """The application is done with all it got: it asks for more, closes or unsubscribes."""
         self.poller.begin()
+        self._tell_of_return()
+
+    def _tell_of_return(self) -> None:
+        # The flag is read after the change that the group waits for, and set before the group looks for it.
+        if self.subscription.awaited and self.group is not None:
+            self.post(self.group.came_back)
 
     def check(self) -> None:
         """Raise what a call for records has to know at once."""
@@ -204,6 +214,7 @@ class Engine:
         """Raise why nothing can be waited for any more."""
         if self.closed:
             raise ClientClosedError("this consumer was closed")
+        self.opened()
         error = None if self.group is None else self.group.take_error()
         if error is not None:
             raise error
@@ -240,6 +251,7 @@ class Engine:
         """Cursors have changed: the workers have to look at them."""
         if self.reader is not None:
             self.post(self.reader.changed)
+        self._tell_of_return()
 
     def subscription_changed(self, listener: object | None) -> None:
         """Topics, or a pattern, are subscribed to, or no more."""
@@ -444,61 +456,3 @@ class Engine:
         if self._membership is None:
             raise IllegalStateError("offsets are committed for a group: give the consumer a group_id")
         return self._membership.commits
-
-
-def place(offset: OffsetAndMetadata | tuple[int, str] | int) -> OffsetAndMetadata:
-    """An offset as callers may write it, also with its text in a tuple; complains about what is none.
-
-    It is complete: commits share a request, and what the encoder refused would take those of others with it.
-    """
-    chosen: object = OffsetAndMetadata(index(offset)) if isinstance(offset, SupportsIndex) else offset
-    if type(chosen) is tuple and list(map(type, chosen)) == [int, str]:
-        chosen = OffsetAndMetadata(*chosen)
-    if not isinstance(chosen, OffsetAndMetadata):
-        raise ConfigurationError(f"offset {offset!r} must be a number or an OffsetAndMetadata")
-    fields: tuple[Any, Any, Any] = (chosen.offset, chosen.metadata, chosen.leader_epoch)
-    given, metadata, epoch = fields  # callers do not always run a type checker
-    if not isinstance(given, SupportsIndex):
-        raise ConfigurationError(f"offset {given!r} must be a number")
-    number = index(given)
-    if number < 0:
-        raise ConfigurationError(f"offset {number} must not be negative")
-    if number > _LAST_OFFSET:
-        raise ConfigurationError(f"offset {number} must not be above {_LAST_OFFSET}")
-    if not isinstance(metadata, str) or not _encodable(metadata):
-        raise ConfigurationError(f"metadata {metadata!r} of an offset must be text that UTF-8 can hold")
-    if epoch is not None and not (isinstance(epoch, int) and -1 <= epoch <= _LAST_EPOCH):
-        raise ConfigurationError(
-            f"leader_epoch {epoch!r} of an offset must be None, or at most {_LAST_EPOCH}"
-        )
-    return OffsetAndMetadata(number, metadata, epoch)
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def places(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | tuple[int, str] | int],
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The same by partition."""
-    return {topic_partition(partition): place(offset) for partition, offset in offsets.items()}
-
-
-def topic_partition(given: object) -> TopicPartition:
-    """A partition as callers may write it; complains about what is none."""
-    match given:
-        case (str(topic), SupportsIndex() as number) if index(number) >= 0:
-            return TopicPartition(topic, index(number))
-    raise ConfigurationError(f'{given!r} is no partition: give TopicPartition("orders", 0)')
-
-
-def time_of(timestamp: object) -> int:
-    """A point in time; brokers take negative numbers for something else."""
-    if not isinstance(timestamp, SupportsIndex) or index(timestamp) < 0:
-        raise ConfigurationError(f"timestamp {timestamp!r} must be a whole number of milliseconds since 1970")
-    return index(timestamp)

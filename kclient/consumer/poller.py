@@ -7,10 +7,10 @@ out when it is returned, so a call that is cancelled while it waits has taken no
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kclient.consumer.buffer import FetchBuffer
@@ -34,26 +34,6 @@ Taken = dict[TopicPartition, list[Record[Any, Any]]]
 _NOTHING: Iterator[Record[Any, Any]] = iter(())
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _without_collection(take: Callable[P, T]) -> Callable[P, T]:
-    """Let the garbage collector wait until everything that a call gives is made.
-
-    It would walk over the records of the call after each batch, and more and more often over all that are
-    alive: half of the time that it takes to make them.
-    """
-
-    @wraps(take)
-    def paused(*args: P.args, **kwargs: P.kwargs) -> T:
-        if not gc.isenabled():
-            return take(*args, **kwargs)
-        gc.disable()
-        try:
-            return take(*args, **kwargs)
-        finally:
-            gc.enable()
-
-    return paused
 
 
 def _whole(take: Callable[Concatenate[Poller, P], T]) -> Callable[Concatenate[Poller, P], T]:
@@ -88,13 +68,14 @@ class Poller:
         self._hand: Hand | None = None
         self._places: dict[Cursor, tuple[int | None, int]] = {}  # before this call
         self._left = 0  # in hand, when somebody looked last
-        # What is left of the batch in hand; used up, it stays an iterator that gives nothing.
+        # What is left of the batch in hand, or some of it; used up, it stays an iterator that gives nothing.
         self.in_hand: Iterator[Record[Any, Any]] = _NOTHING
 
     def begin(self) -> None:
         """The application asks for more: it has done with what it got before."""
         self._counters.polls += 1
         self._put_down()
+        self._subscription.asked_for_more()
         if self._touched:
             with self._lock:
                 for cursor in self._touched:
@@ -102,7 +83,6 @@ class Poller:
             self._touched.clear()
 
     @_whole
-    @_without_collection
     def records(self, wanted: Wanted, most: int | None) -> Taken:
         """What was fetched, the oldest first, by partition; without `most`, all of it."""
         self._put_down()  # another caller may have one in hand
@@ -175,6 +155,16 @@ class Poller:
             if self._advance(chunk, None, False) and self._has_ended(chunk, None):
                 break
         return False
+
+    def go_on(self, wanted: Wanted, most: int) -> int:
+        """Have `in_hand` give so many more of the batch in hand; how many it will, 0 if there are none."""
+        hand = self._hand
+        if hand is None or not hand.open or not (wanted is None or hand.partition in wanted):
+            return 0
+        # Takes a record of the hand's iterator only when it is asked for one, so the position stays exact.
+        self.in_hand = islice(hand.iterator, most)
+        left = hand.left
+        return min(left, most)
 
     def deals_from(self, wanted: frozenset[TopicPartition]) -> bool:
         """Whether the batch in hand is of one of these partitions."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # headers of batches included.
 CHUNK_BYTES = 1_015_808
 # Memory is claimed for an open chunk in such steps, so that a record needs one comparison for all limits.
-_STEP = 32_768
+STEP = 32_768
 
 
 def _wall_ms() -> int:
@@ -95,6 +95,8 @@ class Accumulator:
         self._largest = config.max_request_size
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._refusal: KafkaError | None = None
+        # The most that is claimed at once. A caller on the loop lowers it, to be asked again in time.
+        self.step = STEP
         # How often memory was given back, or a reason to wait for it went away.
         self.given_back = 0
         # A chunk was full since this was last looked at: a caller on the loop should give it a turn.
@@ -209,6 +211,21 @@ class Accumulator:
             assert delivery is not None
             return delivery
 
+    @property
+    def drained(self) -> bool:
+        """Whether nothing was appended since the loop drained."""
+        return not self._open
+
+    def appended(self, topic: str) -> int:
+        """Bytes of records since the chunk of a topic claimed memory last; 0 if it was drained."""
+        chunk = self._open.get(topic)
+        return 0 if chunk is None else chunk.size - chunk.claimed_at
+
+    def overfills(self, topic: str, size: int) -> bool:
+        """Whether a record would close the chunk of its topic: on the loop, it is rather drained before."""
+        chunk = self._open.get(topic)
+        return chunk is not None and chunk.size > 0 and chunk.size + size > CHUNK_BYTES
+
     def put(self, chunk: Chunk) -> bool:
         """Take in a chunk that was filled elsewhere; False when there is no room for it."""
         with self._lock:
@@ -314,7 +331,7 @@ class Accumulator:
 
     def _make_room(self, topic: str, size: int) -> bool:
         chunk = self._open.get(topic)
-        if chunk is not None and chunk.size and chunk.size + size > CHUNK_BYTES:
+        if chunk is not None and self.overfills(topic, size):
             self._close(self._open.pop(topic))
             self.crowded = True
             chunk = None
@@ -323,13 +340,15 @@ class Accumulator:
         needed = chunk.size + size - chunk.limit
         if needed > 0:
             # Up to just below a full batch: the record that fills it comes here, and wakes the loop.
-            lacking = self._batch_size - 1 - chunk.size
-            step = min(_STEP, lacking if lacking > 0 else CHUNK_BYTES - chunk.limit)
+            lacking = self._batch_size - 1 - chunk.limit
+            step = self.step - (chunk.limit - chunk.size)
+            step = min(step, lacking if lacking > 0 else CHUNK_BYTES - chunk.limit)
             claim = max(needed, min(step, self._memory - self._claimed))
             if self._claimed + claim > self._memory:
                 return False
             self._claimed += claim
             chunk.limit += claim
+            chunk.claimed_at = chunk.size
             if self._coarse:
                 chunk.tick(self._wall_ms())
         self._open[topic] = chunk

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from kclient.clock import Deadline
+from kclient.clock import Deadline, fine_time
 from kclient.cluster.client import ClusterHealth
 from kclient.config import configured_by
 from kclient.errors import BufferFullError, ClientClosedError, KafkaError
-from kclient.producer.accumulator import Wait
+from kclient.producer.accumulator import STEP, Wait
 from kclient.producer.config import ProducerConfig
 from kclient.producer.core import Core
 from kclient.producer.delivery import Chunk, Delivery
@@ -21,6 +21,7 @@ from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.records import Fields, ProducerRecord, prepare
 from kclient.producer.tables import many_from
 from kclient.records.sizes import RECORD_OVERHEAD
+from kclient.turns import Pace, Turns
 from kclient.types import Header, RecordMetadata
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -52,6 +53,7 @@ class AsyncProducer:
     """
 
     _core: Core | None = None
+    _turns: Turns  # as soon as there is a core
     _closed = False
     # Whether this process is a forked child, and the core its parent's.
     _inherited = False
@@ -89,7 +91,10 @@ class AsyncProducer:
         timestamp_ms: int | None = None,
         headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
     ) -> Delivery:
-        """Append a record, waiting up to `max_block_ms` while its topic is unknown or the buffer is full."""
+        """Append a record, waiting up to `max_block_ms` while its topic is unknown or the buffer is full.
+
+        A call that is cancelled has not sent it.
+        """
         if (
             value.__class__ is bytes
             and (key.__class__ is bytes or key is None)
@@ -113,7 +118,8 @@ class AsyncProducer:
                     flat += (key, value)
                     return delivery
             if self._plain:
-                return await self._send_slowly(Fields(topic, value, key, None, None, ()))
+                fields = Fields(topic, value, key, None, None, ())
+                return self._append(*fields) or await self._send_slowly(fields)
         return await self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
 
     def send_nowait(  # noqa: PLR0913, PLR0917
@@ -134,7 +140,9 @@ class AsyncProducer:
         with told:
             delivery: Delivery | Wait | None = self._append(*fields)
             if delivery is None:
-                delivery = self._open().accumulator.append_slowly(*fields, known=False)
+                accumulator = self._open().accumulator
+                accumulator.step = STEP  # who cannot wait is not asked to
+                delivery = accumulator.append_slowly(*fields, known=False)
                 if isinstance(delivery, Wait):
                     raise BufferFullError(
                         f"buffer_memory={self._config.buffer_memory} bytes are full: await send() instead"
@@ -145,7 +153,10 @@ class AsyncProducer:
     async def send_and_wait(
         self, topic: str, value: Any = None, key: Any = None, **fields: Any
     ) -> RecordMetadata:
-        """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
+        """Send a record and wait until it is written; raises why it was not. Takes what `send` takes.
+
+        A call that is cancelled may have sent it; a hook is told what becomes of it.
+        """
         delivery = await self.send(topic, value, key, **fields)
         settled = delivery.settled()  # before it is drained, when that costs least
         if self._core is not None:
@@ -165,7 +176,8 @@ class AsyncProducer:
         """Append many records at once, waiting up to `max_block_ms` for room for each part of them.
 
         All or nothing is checked first; the hooks do not see them. Where there is room for the first of them
-        only, the deliveries of the rest fail with `BufferFullError`. The fastest way to send.
+        only, the deliveries of the rest fail with `BufferFullError`. A call that is cancelled may have sent a
+        beginning of them, and a note of its `CancelledError` says how many. The fastest way to send.
         """
         return await self._send_all(Many(topic, values, keys, partition, timestamp_ms, headers))
 
@@ -267,39 +279,62 @@ class AsyncProducer:
         return told.watch(delivery)
 
     async def _send_slowly(self, fields: Fields) -> Delivery:
+        """Append what needs memory claimed, or a wait.
+
+        The loop's turn, where one is due, comes first: a call cancelled in it has appended nothing. A caller
+        that never waits would keep the loop from sending anything.
+        """
         core = self._open()
-        accumulator = core.accumulator
+        accumulator, topic = core.accumulator, fields.topic
+        size = RECORD_OVERHEAD + len(fields.value or b"") + len(fields.key or b"")
+        if accumulator.drained:  # so the loop has had a turn since the last record
+            self._turns.given()
+            accumulator.crowded = False
+        pace = self._paces.get(topic)
+        if pace is None:
+            pace = self._paces[topic] = Pace(self._turns, STEP)
+        accumulator.step = pace.grant(accumulator.appended(topic), size)
+        if not accumulator.step or accumulator.crowded or accumulator.overfills(topic, size):
+            accumulator.crowded = False
+            await asyncio.sleep(0)
+            self._turns.given()
+            accumulator.step = pace.after_turn(size)
         deadline: Deadline | None = None
         while True:
             outcome = accumulator.append_slowly(*fields)
             if isinstance(outcome, Delivery):
-                break
+                return outcome
             deadline = deadline or self._max_block()
             if outcome is Wait.TOPIC:
-                await core.topic(fields.topic, deadline)
+                await core.topic(topic, deadline)
             else:
                 await core.room(deadline)
-        if accumulator.crowded or deadline is not None:
-            # A caller that never waits would keep the loop from sending anything; one that has waited would
-            # take all the room that there is, and be the first again to wait for more.
-            accumulator.crowded = False
-            await asyncio.sleep(0)
-        return outcome
+            self._turns.given()
+            # A caller that has waited would take all the room that there is, and be the first again to wait
+            # for more: it takes what the record needs, and gives a turn before the next.
+            accumulator.step, accumulator.crowded = size, True
 
     async def _send_all(self, many: Many) -> Deliveries:
         core = self._open()
         gathered = core.gather(many)
         if core.accumulator.lacks(many.topic, gathered.partition):
             await core.seek_partition(self._max_block())
+        taken = 0
         for number, chunk in enumerate(gathered.chunks):
             try:
+                await asyncio.sleep(0)  # the loop's turn comes before a chunk is taken: see `_send_slowly`
                 await self._put(core, chunk)
             except KafkaError as error:
                 if not number:
                     raise
                 core.give_up(gathered.chunks[number:], error)
                 break
-            await asyncio.sleep(0)
+            except asyncio.CancelledError as cancelled:
+                cancelled.add_note(
+                    f"of {len(gathered.deliveries)} records the first {taken} are sent all the same"
+                )
+                raise
+            taken += chunk.flat_records()
         return gathered.deliveries
 
     async def _put(self, core: Core, chunk: Chunk) -> None:
@@ -319,6 +354,8 @@ class AsyncProducer:
             self._core = Core(self._config, threads=False)
             accumulator = self._core.accumulator
             self._append, self._chunks = accumulator.append, accumulator.plain_chunks
+            self._turns = Turns(fine_time(self._core.loop))
+            self._paces: dict[str, Pace] = {}  # by topic
         else:
             self._check_loop(self._core)
         return self._core

@@ -101,6 +101,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
+    def block(self, seconds: float) -> None:
+        """Be later, as after work that keeps the loop from everything else: what is due has to wait."""
+        self._now += seconds
+        self.network.trace.jump(self._now)
+
     def select(self, timeout: float | None) -> list[Any]:
         """Instead of sleeping, be later. BaseEventLoop calls this once in every iteration."""
         self.iterations += 1

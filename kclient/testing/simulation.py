@@ -141,11 +141,11 @@ def _same_every_time(seed: int) -> Iterator[None]:
     """Take what is random, and the moments of garbage collection, under control; give them back after."""
     state, collecting = global_random.getstate(), gc.isenabled()
     frozen = gc.get_freeze_count() > 0
-    global_random.seed(seed)
-    gc.disable()
-    if not frozen:
-        gc.freeze()  # what was there before need not be searched again and again
-    try:
+    try:  # from the first change on: Ctrl-C may come between any two
+        global_random.seed(seed)
+        gc.disable()
+        if not frozen:
+            gc.freeze()  # what was there before need not be searched again and again
         yield
     finally:
         if not frozen:

@@ -20,6 +20,7 @@ class FakePositions:
     offsets: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     unfinished: set[TopicPartition] = field(default_factory=set)
     gone: set[TopicPartition] = field(default_factory=set)  # and what was handed out of them
+    awaited: bool = False
     waits: bool = True
     woken: int = 0
     steps: list[tuple[str, frozenset[TopicPartition]]] = field(default_factory=list)
@@ -60,6 +61,9 @@ class FakePositions:
     def release(self, partitions: Collection[TopicPartition]) -> None:
         self.fenced.difference_update(partitions)
         self._note("release", partitions)
+
+    def in_hand(self, partitions: Collection[TopicPartition]) -> bool:
+        return not self.unfinished.isdisjoint(partitions)
 
     def waiting(self) -> bool:
         return self.waits

@@ -29,6 +29,15 @@ def test_a_year_of_timers_passes_in_moments() -> None:
     loop.close()
 
 
+async def test_work_that_blocks_the_loop_makes_what_is_due_wait(loop: VirtualLoop) -> None:
+    called: list[float] = []
+    loop.call_later(1, lambda: called.append(loop.time()))
+    loop.block(3)
+    assert (called, loop.time()) == ([], 3)
+    await asyncio.sleep(0.5)
+    assert (called, loop.time()) == ([3], 3.5)
+
+
 async def test_time_jumps_exactly_to_the_next_timer(loop: VirtualLoop) -> None:
     await asyncio.sleep(0.1)
     assert loop.time() == 0.1

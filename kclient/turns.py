@@ -1,0 +1,78 @@
+"""When a loop over calls that need not wait owes the event loop a turn.
+
+A call that finds what it wants at hand (a record in the buffer, room for one) ends without a turn of the
+event loop, and so does a loop over such calls, however long the application works in between: no heartbeat,
+no answer and no other task would have theirs. Reading the clock in every call would be felt. So a client
+looks at it only after some work (records, bytes), of which there is as much as fits into the time that is
+left, by the pace that the application had last. What is granted doubles at most, so a loop that slows down
+at once is late by one grant; one that keeps its pace never is.
+
+Both asyncio clients use it. It knows no event loop: the clients give the turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+# Seconds in which the event loop gets a turn.
+EVERY = 0.01
+
+
+class Turns:
+    """When the loop had its last one. `now` is a clock that goes on while code runs."""
+
+    __slots__ = ("last", "now")
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self.last = now()
+
+    def given(self) -> None:
+        """It has just had one."""
+        self.last = self.now()
+
+
+class Pace:
+    """How fast the application works on one stream of records, and how much of it may be done without a look.
+
+    `most` is the most that is granted at once.
+    """
+
+    __slots__ = ("_each", "_granted", "_looked", "_most", "_turns")
+
+    def __init__(self, turns: Turns, most: int) -> None:
+        self._turns = turns
+        self._most = most
+        self._granted = 1
+        self._each = 0.0  # seconds, for each of what was done last
+        self._looked = turns.last
+
+    def __repr__(self) -> str:
+        return f"<Pace: {self._each:g} s each, {self._granted} granted>"
+
+    def grant(self, done: int, least: int = 1) -> int:
+        """How much may be done before the next look, `least` or more; 0 when the loop has to have its turn.
+
+        `done` is what was done since the last look, of what was granted then.
+        """
+        turns = self._turns
+        now = turns.now()
+        if done:
+            self._each = (now - self._looked) / done
+            self._granted *= 2
+        self._looked = now
+        left = turns.last + EVERY - now
+        return 0 if left <= 0 or left < self._each * least else self._within(left, least)
+
+    def after_turn(self, least: int = 1) -> int:
+        """The same when the loop has just had one."""
+        self._looked = self._turns.last
+        return self._within(EVERY, least)
+
+    def _within(self, seconds: float, least: int) -> int:
+        amount = min(self._most, self._granted)
+        if self._each * amount > seconds:
+            amount = int(seconds / self._each)
+        self._granted = amount = max(amount, least)
+        return amount
