@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kclient.clock import Deadline
 from kclient.cluster.client import MAIN_LANE, Cluster
@@ -39,6 +40,7 @@ from kclient.errors import (
     UnknownTopicOrPartitionError,
 )
 from kclient.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kclient.usercode import report
 from kclient.wire.messages.group_offsets import OffsetCommitRequest
 
 log = logging.getLogger(__name__)
@@ -70,8 +72,20 @@ class _Commit:
             self.failed[partition] = error
 
 
+class Place(Protocol):
+    """What a commit says of the member that it comes from."""
+
+    @property
+    def identity(self) -> GroupMetadata:
+        """Who it is to the group."""
+
+    @property
+    def joining(self) -> bool:
+        """Whether the coordinator may have begun a generation that the member has not heard of yet."""
+
+
 class Commits:
-    """The committed offsets of one consumer's group. `identity` tells who that is to the group."""
+    """The committed offsets of one consumer's group, and of its member, which has a `place` in it."""
 
     def __init__(
         self,
@@ -79,17 +93,18 @@ class Commits:
         settings: GroupSettings,
         positions: Positions,
         coordinator: GroupCoordinator,
-        identity: Callable[[], GroupMetadata],
+        place: Callable[[], Place],
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._positions = positions
         self._coordinator = coordinator
-        self._identity = identity
+        self._place = place
         self._loop = asyncio.get_running_loop()
         self._queue: list[_Commit] = []
         self._filled = asyncio.Event()
         self._progress = asyncio.Event()  # rung when something was committed, or given up
+        self._asking = False  # a request is under way
         self._closed = False
         self._failing = False
 
@@ -129,8 +144,8 @@ class Commits:
                 return
             try:
                 callback(wanted, error)
-            except Exception:
-                log.exception("the callback of a commit failed")
+            except BaseException as raised:  # noqa: BLE001 - it ends no commits but its own
+                report(log, "the callback of a commit", callback, raised)
 
         if wanted:
             self._enqueue(dict(wanted), self._cluster.deadline(), done)
@@ -185,6 +200,13 @@ class Commits:
                 while any(not commit.waiting.keys().isdisjoint(partitions) for commit in self._queue):
                     await self._progress.wait()
 
+    async def answered(self, deadline: Deadline) -> None:
+        """Wait until no request is under way, at most until the deadline."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline.at):
+                while self._asking:
+                    await self._progress.wait()
+
     async def run(self) -> None:
         """Send what is waiting, one request at a time."""
         backoff = self._cluster.backoff()
@@ -195,7 +217,11 @@ class Commits:
             if not batch:
                 self._filled.clear()
                 continue
-            outcomes = await self._attempt(_newest(batch))
+            self._asking = True
+            try:
+                outcomes = await self._attempt(_newest(batch))
+            finally:
+                self._asking = False
             self._settle(batch, outcomes)
             if any(commit in self._queue for commit in batch):
                 await asyncio.sleep(backoff.next())
@@ -227,6 +253,9 @@ class Commits:
             commit.failed |= dict.fromkeys(commit.waiting, ClientClosedError("the consumer was closed"))
             commit.done(commit.failed)
         self._ring()
+
+    def _identity(self) -> GroupMetadata:
+        return self._place().identity
 
     def _ring(self) -> None:
         self._progress.set()
@@ -306,7 +335,11 @@ class Commits:
         for outcome in outcomes.values():
             if outcome is not None:
                 self._coordinator.learn(outcome)
-        return outcomes
+        if identity == self._identity() and not self._place().joining:
+            return outcomes
+        # The generation ended while the request was under way. What this member still has when it knows the
+        # next one is committed then (`_expire`): who gets a partition after it waits for it to give it up.
+        return {p: _moving(outcome) for p, outcome in outcomes.items()}
 
     def _settle(self, batch: list[_Commit], outcomes: Mapping[TopicPartition, KafkaError | None]) -> None:
         for commit in batch:
@@ -328,6 +361,14 @@ def _newest(batch: list[_Commit]) -> dict[TopicPartition, OffsetAndMetadata]:
     for commit in batch:
         merged.update(commit.waiting)
     return merged
+
+
+def _moving(outcome: KafkaError | None) -> KafkaError | None:
+    if not isinstance(outcome, IllegalGenerationError):
+        return outcome
+    moving = RebalanceInProgressError(about="the group has begun another generation")
+    moving.__cause__ = outcome
+    return moving
 
 
 def _worth_another(error: KafkaError, attempts: int) -> bool:

@@ -38,6 +38,8 @@ class ConsumerConfig(ClientConfig):
     max_poll_interval_ms: int = option(300_000, least=1)
     # How long a rebalance waits for this member; None is as long as it may go without polling.
     rebalance_timeout_ms: int | None = option(None, least=1)
+    # Partitions go at a rebalance though the application still works on their records.
+    revoke_at_once: bool = option(False)
     enable_auto_commit: bool = option(True)
     auto_commit_interval_ms: int = option(5_000, least=1)
 
@@ -108,6 +110,7 @@ class ConsumerConfig(ClientConfig):
             heartbeat_interval_ms=self.heartbeat_interval_ms,
             max_poll_interval_ms=self.max_poll_interval_ms,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
+            revoke_at_once=self.revoke_at_once,
             enable_auto_commit=self.enable_auto_commit,
             auto_commit_interval_ms=self.auto_commit_interval_ms,
         )

@@ -191,6 +191,12 @@ class Cursor:
         if self._position is not None:
             self.processed = (self._position, self.epoch)
 
+    @property
+    def in_hand(self) -> bool:
+        """Whether the application may still be working on what it got."""
+        handing = self.hand is not None and self.hand.processed is not None
+        return handing or (self.processed is not None and self.processed[0] != self._position)
+
     def consumed(self) -> OffsetAndMetadata | None:
         """What `commit()` commits."""
         hand, position = self.hand, self.position

@@ -2,8 +2,8 @@
 
 Such a partition may have another reader by now, one that committed more, or this consumer again, which begins
 at what was committed. So the offset of what was handed out before can no longer be committed: the application
-is told by its next commit, as it would else take the work for recorded. Kept by `Subscription`, asked by
-`Commits` and the clients.
+is told by its commits until it asks for records again, as it would else take the work for recorded: the first
+attempt may be followed by another. Kept by `Subscription`, asked by `Commits` and the clients.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class Forfeits:
     def __init__(self) -> None:
         self._ends: dict[TopicPartition, OffsetAndMetadata] = {}
         self._untold: set[TopicPartition] = set()
+        self._told = False
 
     def __bool__(self) -> bool:
         return bool(self._ends)
@@ -31,10 +32,16 @@ class Forfeits:
         if tell:
             self._untold.add(partition)
 
-    def take_untold(self, positions: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit of everything has to fail for, each once; not what was handed out again."""
-        untold, self._untold = self._untold, set()
-        found = {partition: self._ends[partition] for partition in untold}
+    def asked_for_more(self) -> None:
+        """The application goes on: what a commit has told it of is done with."""
+        if self._told:
+            self._told = False
+            self._untold.clear()
+
+    def tell(self, positions: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit of everything has to fail for; not what was handed out again."""
+        self._told = self._told or bool(self._untold)
+        found = {partition: self._ends[partition] for partition in self._untold}
         return {partition: end for partition, end in found.items() if _ahead(end, positions.get(partition))}
 
     def among(self, offsets: Offsets, positions: Offsets) -> frozenset[TopicPartition]:
@@ -51,6 +58,7 @@ class Forfeits:
         """The application itself decided to read something else."""
         self._ends.clear()
         self._untold.clear()
+        self._told = False
 
 
 def _ahead(offset: OffsetAndMetadata, of: OffsetAndMetadata | None) -> bool:

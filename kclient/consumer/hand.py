@@ -4,15 +4,16 @@
 computed from it when somebody asks. To stop handing out (a seek, a pause, a lost partition) the list is
 emptied, and the iterator ends by itself.
 
-With the client on a thread of its own, the application may take a record in the very moment in which the
-group takes the partition away: between counting and emptying. The count is then too low by one, so the record
-is handed out again, here or by the partition's next owner; none is lost.
+With the client on a thread of its own, the application may take records in the very moment in which the
+group takes the partition away. Between counting and emptying it must not, or what it took would be handed out
+again: so both happen in one call, inside of which the interpreter does not change threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from operator import length_hint
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import call, length_hint
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -70,13 +71,16 @@ class Hand:
 
     def put_back(self) -> None:
         """Give what is left back to the chunk, and let the iterator end."""
-        left = length_hint(self._iterator)
-        rest = self._records[len(self._records) - left :]
-        position = rest[0].offset if rest else self._after
-        cursor = self._chunk.cursor
-        if self.processed is not None:
-            cursor.processed = (self.processed, self._chunk.epoch)
+        records, cursor = self._records[:], self._chunk.cursor
         cursor.hand = None
-        cursor.move(position, self._chunk.epoch)
+        steps: tuple[Callable[[], Any], ...] = (partial(length_hint, self._iterator), self._records.clear)
+        left, _ = tuple(map(call, steps))
+        taken = len(records) - left
+        rest = records[taken:]
+        position = rest[0].offset if rest else self._after
+        if taken:
+            cursor.processed = (records[taken - 1].offset, self._chunk.epoch)
+            cursor.move(position, self._chunk.epoch)
+        else:
+            cursor.pass_over(position, self._chunk.epoch)
         self._chunk.keep(rest)
-        self._records.clear()

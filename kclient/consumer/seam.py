@@ -32,6 +32,9 @@ class Subscribed(NamedTuple):
 class Positions(Protocol):
     """What the group's half may ask and tell of the partitions that this consumer reads."""
 
+    # The group waits until nothing is `in_hand`: while this is set it is told at once, by `Group.came_back`.
+    awaited: bool
+
     def subscribed(self) -> Subscribed | None:
         """The subscription, resolved with the metadata of now; None without one: nothing, or `assign`."""
 
@@ -41,7 +44,8 @@ class Positions(Protocol):
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What `commit()` commits: the next offset to hand out of each assigned partition that has one.
 
-        And, once each, what was handed out of partitions that went before it was committed: see `forfeited`.
+        And what was handed out of partitions that went before it was committed, until the application asks
+        for records again: see `forfeited`.
         """
 
     def forfeited(self, offsets: Offsets) -> frozenset[TopicPartition]:
@@ -72,6 +76,9 @@ class Positions(Protocol):
     def release(self, partitions: Collection[TopicPartition]) -> None:
         """End `fence`, for those that are still assigned."""
 
+    def in_hand(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether the application may still be working on records of these: it has not asked for more."""
+
     def waiting(self) -> bool:
         """Whether the application waits in a call for records: then it is alive, however long that takes."""
 
@@ -96,6 +103,7 @@ class GroupSettings:
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
     rebalance_timeout_ms: int | None = None
+    revoke_at_once: bool = False
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
 
@@ -153,6 +161,9 @@ class Group(Protocol):
 
     def polled(self) -> None:
         """The application asks for records: it is alive for another `max_poll_interval_ms`."""
+
+    def came_back(self) -> None:
+        """Of what was `in_hand`, something may be done."""
 
     def metadata(self) -> GroupMetadata:
         """Who this member is now, for transactions."""

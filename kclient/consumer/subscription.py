@@ -42,6 +42,7 @@ class Subscription:
         self._exclude_internal_topics = exclude_internal_topics
         self._on_change = on_change
         self._on_wake = on_wake
+        self.awaited = False  # by the group: see `Positions`
         self._waiting = 0
         # Whether the application has taken a record since this was asked last, without calling us for it.
         self.takes_one_by_one: Callable[[], bool] = lambda: False
@@ -155,6 +156,12 @@ class Subscription:
         self.cursors[cursor.partition] = new
         return new
 
+    def asked_for_more(self) -> None:
+        """The application has done with what it got before, and with what commits of it have raised."""
+        if self._forfeits:
+            with self.lock:
+                self._forfeits.asked_for_more()
+
     # `Positions`, for the group's half. It may still be busy with what it gave when the application has
     # assigned partitions by hand; those are none of its business.
 
@@ -178,7 +185,7 @@ class Subscription:
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         with self.lock:
             consumed = self.consumed()
-            return consumed | self._forfeits.take_untold(consumed)
+            return consumed | self._forfeits.tell(consumed)
 
     def forfeited(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> frozenset[TopicPartition]:
         with self.lock:
@@ -230,6 +237,10 @@ class Subscription:
                 cursor.fenced = False
         self._on_wake()
         self._on_change()
+
+    def in_hand(self, partitions: Collection[TopicPartition]) -> bool:
+        with self.lock:
+            return not self.by_hand and any(cursor.in_hand for cursor in self._known(partitions))
 
     def waiting(self) -> bool:
         return self._waiting > 0 or self.takes_one_by_one()

@@ -17,10 +17,12 @@ import pytest
 from kclient import AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
 from kclient.admin import Admin, AsyncAdmin
 from kclient.errors import KafkaError
+from kclient.threads import COMPRESSION, WAITING
 from tools.kafka import KafkaCluster
 from tools.kafka.fixtures import BrokerPool
 from tools.kafka.versions import DEFAULT_VERSION
 
+SHARED_THREADS = {COMPRESSION.name, WAITING.name}
 IMPATIENT: dict[str, Any] = {"request_timeout_ms": 500, "socket_connection_setup_timeout_ms": 500}
 KINDS: dict[str, dict[str, Any]] = {
     "assigned": {},
@@ -57,7 +59,12 @@ def sockets() -> set[str]:
 
 
 def client_threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("kclient")}
+    """Those of single clients; what all clients of a process share ends by itself, some seconds later."""
+    return {
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("kclient") and thread.name not in SHARED_THREADS
+    }
 
 
 def nothing_left() -> Callable[[], None]:

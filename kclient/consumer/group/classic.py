@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from kclient.clock import Deadline
 from kclient.cluster.client import MAIN_LANE
@@ -16,6 +17,7 @@ from kclient.consumer.group import classic_requests as requests
 from kclient.consumer.group.assignors.base import Assignment, Assignor
 from kclient.consumer.group.classic_states import BEATING, TRANSITIONS, Event, State
 from kclient.consumer.group.context import GroupContext
+from kclient.consumer.group.holdings import Patience
 from kclient.consumer.group.leader import Basis, find_basis, look_up, share
 from kclient.consumer.group.protocol import decode_assignment
 from kclient.consumer.seam import Subscribed
@@ -31,6 +33,7 @@ from kclient.errors import (
     UnknownMemberIdError,
 )
 from kclient.types import GroupMetadata, TopicPartition
+from kclient.usercode import failure, report
 from kclient.wire.messages.classic_groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -71,6 +74,7 @@ class ClassicMember:
         self._unwanted = False
         self._refused: KafkaError | None = None
         self._reason = ""
+        self._told_at: float | None = None  # of the rebalance that it prepares for
         self._steps: dict[State, Callable[[], Awaitable[None]]] = {
             State.OUT: self._stay_out,
             State.PREPARING: self._prepare,
@@ -88,12 +92,18 @@ class ClassicMember:
         settings = self._context.settings
         return GroupMetadata(settings.group_id, self._generation, self._member_id, settings.group_instance_id)
 
-    def jobs(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+    @property
+    def joining(self) -> bool:
+        """Whether the coordinator may have begun a generation of which this member has not heard yet."""
+        return self.state is State.JOINING
+
+    def jobs(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         return self._live, self._beat
 
     def wake(self) -> None:
         """Have a look: the subscription, the metadata or the application may have changed."""
         self._woken.set()
+        self._context.holdings.look()
 
     def withdraw(self) -> None:
         """Go out, and come back if there is a subscription by then."""
@@ -140,15 +150,26 @@ class ClassicMember:
             self._go(Event.WANTED)
 
     async def _prepare(self) -> None:
-        holdings = self._context.holdings
+        context, holdings = self._context, self._context.holdings
+        prepared = True
         async with holdings.lock:
             if self._lost:
                 self._lost = False
                 await holdings.lose()
             else:
-                await holdings.give_up(self._must_go(), self._context.revoke_deadline)
-        if not await self._interrupted():
+                prepared = await holdings.give_up(self._must_go(), context.revoke_deadline, self._patience())
+        if not await self._interrupted() and prepared:
             self._go(Event.PREPARED)
+
+    def _patience(self) -> Patience | None:
+        """How long this rebalance may wait for the application."""
+        if self._told_at is None:
+            self._told_at = self._loop.time()
+        return self._context.patience(self._told_at, self._inside)
+
+    def _inside(self) -> bool:
+        """Whether this member has its place, and an application that lives."""
+        return not (self._lost or self._refused or self._context.liveness.overdue())
 
     def _must_go(self) -> frozenset[TopicPartition]:
         """What this member may not hold while it joins."""
@@ -165,18 +186,18 @@ class ClassicMember:
         self._joined = context.positions.subscribed()
         if self._joined is None:  # another thread has unsubscribed in this moment
             return
-        offers = requests.offers(
-            list(self._assignors.values()),
-            self._joined.topics,
-            context.holdings.owned,
-            self._adopted,
-            context.settings.client_rack,
-        )
         member_id, reason = self._member_id, self._reason
         patience = max(
             context.settings.rebalance_timeout + _JOIN_GRACE_MS, context.cluster.config.request_timeout_ms
         )
         try:
+            offers = requests.offers(
+                list(self._assignors.values()),
+                self._joined.topics,
+                context.holdings.owned,
+                self._adopted,
+                context.settings.client_rack,
+            )
             answer = await context.coordinator.ask_patiently(
                 JoinGroupRequest,
                 lambda version: requests.join_request(context.settings, member_id, offers, reason, version),
@@ -194,6 +215,7 @@ class ClassicMember:
         self._answer = answer
         self._generation = answer.generation_id
         self._reason = ""
+        self._told_at = None
         self._backoff.reset()
         self._go(Event.JOINED)
 
@@ -276,16 +298,32 @@ class ClassicMember:
             self._reason = "the subscription changed while the group was rebalancing"
             self._go(Event.REBALANCE)
             return False
-        holdings = self._context.holdings
+        self._adopted = self._generation
+        self._remind(self._assignors[self._answer.protocol_name or ""], given)
+        while not await self._exchange(frozenset(given)):
+            if await self._interrupted():
+                return False
+        self._told_at = None
+        return True
+
+    async def _exchange(self, given: frozenset[TopicPartition]) -> bool:
+        """Give up what others are to have, once the application has done with it, and take over the rest."""
+        context, holdings = self._context, self._context.holdings
         async with holdings.lock:
-            self._adopted = self._generation
-            self._assignors[self._answer.protocol_name or ""].assigned(sorted(given), self._generation)
-            gone = holdings.owned - frozenset(given)
-            await holdings.give_up(gone, self._context.revoke_deadline)
+            gone = holdings.owned - given
+            if not await holdings.give_up(gone, context.revoke_deadline, self._patience()):
+                return False
             if gone:
                 self._reason = "gave up partitions that others are waiting for"
-            await holdings.take_over(frozenset(given) - holdings.owned)
+            await holdings.take_over(given - holdings.owned)
         return True
+
+    def _remind(self, assignor: Assignor, given: list[TopicPartition]) -> None:
+        try:
+            assignor.assigned(sorted(given), self._generation)
+        except BaseException as error:  # noqa: BLE001 - it forgets, and the member has its partitions all the same
+            self._context.show(failure("the assignor's", assignor.assigned, error))
+            report(log, "the assignor's", assignor.assigned, error)
 
     async def _stay_stable(self) -> None:
         if await self._interrupted():
@@ -328,11 +366,12 @@ class ClassicMember:
             if lost:
                 # Good-bye comes first: the listener may be run by a thread that is still busy with records.
                 holdings.stop()
-                await self.leave(self._context.revoke_deadline, reason)
+                await self.leave(self._context.revoke_deadline(), reason)
                 await holdings.lose()
-            else:
-                await holdings.give_up(holdings.owned, self._context.revoke_deadline)
-        await self.leave(self._context.revoke_deadline, reason)
+            elif not await holdings.give_up(holdings.owned, self._context.revoke_deadline, self._patience()):
+                await holdings.lose()
+        await self.leave(self._context.revoke_deadline(), reason)
+        self._told_at = None
         self._basis = None
         self._reason = ""
         self._go(Event.UNWANTED)
@@ -394,6 +433,7 @@ class ClassicMember:
             self.last_heartbeat = self._loop.time()
         except RebalanceInProgressError:
             self.last_heartbeat = self._loop.time()
+            self._told_at = self._told_at or self.last_heartbeat
             if self.state is State.STABLE:
                 self._reason = self._reason or "the group is rebalancing"
                 self.wake()

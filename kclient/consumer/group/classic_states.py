@@ -8,6 +8,8 @@ something else: then a heartbeat is answered "rebalance in progress", and all jo
 Before it joins, a member prepares. *Eager* members give up everything, so nobody reads while it is not known
 who reads what. *Cooperative* members keep what they have and say so; what moves to somebody else comes back
 from the sync as missing, is given up then, and joining once more lets the other have it (KIP-429).
+Partitions are given up when the application comes back for more. Commits go on until then: the coordinator
+takes those of the generation that ends for as long as it waits for members to join.
 
 A member is *lost* when the coordinator no longer counts it in: its generation is old, or its id unknown
 because its session ran out. Others may read its partitions already, so it drops them without committing and
@@ -61,6 +63,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.STABLE, Event.LOST): State.PREPARING,
     (State.PREPARING, Event.UNWANTED): State.OUT,
     (State.JOINING, Event.UNWANTED): State.OUT,
+    (State.SYNCING, Event.UNWANTED): State.OUT,
     (State.STABLE, Event.UNWANTED): State.OUT,
     (State.PREPARING, Event.REFUSED): State.FAILED,
     (State.JOINING, Event.REFUSED): State.FAILED,

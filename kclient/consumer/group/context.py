@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.consumer.group.coordinator import GroupCoordinator
-from kclient.consumer.group.holdings import Holdings
+from kclient.consumer.group.holdings import Holdings, Patience
 from kclient.consumer.seam import GroupSettings, Positions
 from kclient.errors import KafkaError
+
+# Of the time that a rebalance waits for a member, what it keeps for committing and joining, in seconds.
+_RESERVE = 3.0
 
 
 class Liveness:
@@ -45,7 +48,11 @@ class Liveness:
 
 @dataclass(frozen=True)
 class GroupContext:
-    """One membership: its surroundings. `show` hands an error to the application, the last one as final."""
+    """One membership: its surroundings.
+
+    `commits_answered` waits for the commit that is under way. `show` hands an error to the application, and
+    `fail` one that is final.
+    """
 
     cluster: Cluster
     settings: GroupSettings
@@ -53,13 +60,25 @@ class GroupContext:
     coordinator: GroupCoordinator
     holdings: Holdings
     liveness: Liveness
+    commits_answered: Callable[[Deadline], Awaitable[None]]
     show: Callable[[KafkaError], None]
     fail: Callable[[KafkaError], None]
 
     def deadline(self, milliseconds: float) -> Deadline:
         return self.cluster.deadline(milliseconds)
 
-    @property
+    def patience(self, told_at: float, inside: Callable[[], bool]) -> Patience | None:
+        """For an application that works on what goes: so long that the group does not throw the member out.
+
+        The coordinator has counted since some time between the last two heartbeats before `told_at`.
+        """
+        settings = self.settings
+        if settings.revoke_at_once:
+            return None
+        limit = settings.rebalance_timeout / 1000
+        wait = max(limit / 2, limit - settings.heartbeat_interval_ms / 1000 - _RESERVE)
+        return Patience(told_at + wait, inside)
+
     def revoke_deadline(self) -> Deadline:
         """By when offsets must have been committed before partitions go: the others wait for that."""
         return self.deadline(min(self.settings.rebalance_timeout, self.cluster.config.request_timeout_ms))

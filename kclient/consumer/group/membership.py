@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from kclient.clock import Deadline
@@ -32,7 +31,7 @@ log = logging.getLogger(__name__)
 
 # Seconds for tasks that were cancelled.
 _GRACE = 0.1
-Job = Callable[[], Awaitable[None]]
+Job = Callable[[], Coroutine[Any, Any, None]]
 ASSIGNORS: dict[str, type[Assignor]] = {
     kind.name: kind for kind in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
 }
@@ -48,6 +47,9 @@ class GroupMember(Protocol):
 
     @property
     def identity(self) -> GroupMetadata: ...
+
+    @property
+    def joining(self) -> bool: ...
 
     def jobs(self) -> tuple[Job, ...]: ...
 
@@ -65,13 +67,14 @@ class Membership:
         self._settings = settings
         self._positions = positions
         self._loop = asyncio.get_running_loop()
+        self._jobs: list[Job] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._error: KafkaError | None = None
         self._final: KafkaError | None = None
         self._last_error: KafkaError | None = None
         self._coordinator = GroupCoordinator(cluster, settings.group_id)
         self._liveness = Liveness(positions, settings.max_poll_interval_ms)
-        self.commits = Commits(cluster, settings, positions, self._coordinator, self.metadata)
+        self.commits = Commits(cluster, settings, positions, self._coordinator, lambda: self._member)
         self._holdings = Holdings(positions, self.commits.before_revoking, self._show)
         self._context = GroupContext(
             cluster=cluster,
@@ -80,11 +83,14 @@ class Membership:
             coordinator=self._coordinator,
             holdings=self._holdings,
             liveness=self._liveness,
+            commits_answered=self.commits.answered,
             show=self._show,
             fail=self._fail,
         )
         self._member: GroupMember = self._new_member()
         cluster.metadata.listen(lambda _: self._member.wake())
+        self._background = cluster.tasks
+        self._background.when_failed(self._break_down)
 
     def __repr__(self) -> str:
         return f"<Membership in {self._settings.group_id}: {self._member!r}, {self._holdings!r}>"
@@ -97,13 +103,11 @@ class Membership:
     async def start(self) -> None:
         """Begin to work; joining happens in the background."""
         self._liveness.polled()
-        jobs: list[Job] = [*self._member.jobs(), self.commits.run]
+        self._jobs = [*self._member.jobs(), self.commits.run]
         if self._settings.enable_auto_commit:
-            jobs.append(self.commits.run_auto)
-        self._tasks = [
-            self._loop.create_task(self._guarded(job), name=f"kclient group {self._settings.group_id}")
-            for job in jobs
-        ]
+            self._jobs.append(self.commits.run_auto)
+        name = f"kclient group {self._settings.group_id}"
+        self._tasks = [self._background.start(job(), f"{name}: {job.__qualname__}") for job in self._jobs]
 
     def subscription_changed(self) -> None:
         self._member.wake()
@@ -122,6 +126,9 @@ class Membership:
         # Not whether it is overdue now: by the time another thread's call is heard of here, it waits already.
         if self._liveness.polled():
             self._member.wake()
+
+    def came_back(self) -> None:
+        self._holdings.look()
 
     def metadata(self) -> GroupMetadata:
         return self._member.identity
@@ -145,16 +152,19 @@ class Membership:
     async def close(self, deadline: Deadline) -> None:
         """Commit if that is automatic, give up all partitions, leave; by the deadline, without raising.
 
-        A listener that is running is waited for: whoever holds the lock moves no further. Heartbeats and
-        commits go on until the end, because the last listener may want to commit: so an automatic one gets
-        half of the time, or with the cluster gone the listener would hear nothing.
+        A listener that is running is waited for: whoever holds the lock takes over and gives up nothing.
+        Heartbeats and commits go on until the end, because the last listener may want to commit: so an
+        automatic one gets half of the time, or with the cluster gone the listener would hear nothing. Joining
+        goes on too: between the join and the assignment the coordinator takes no commits, and it gets no
+        further if the one that shall assign, which may be this one, stops there.
         """
+        self._holdings.hurry()
         try:
             async with asyncio.timeout_at(deadline.at):
                 async with self._holdings.lock:
-                    if self._tasks:
-                        self._tasks[0].cancel()
                     await self._let_go(deadline.earlier(self._loop, deadline.remaining(self._loop) / 2))
+                    if self._tasks:
+                        self._background.end(self._tasks[0])
                 await self._member.leave(deadline, "the consumer was closed")
         except TimeoutError:
             log.warning("%r was closed before it could leave the group", self)
@@ -164,9 +174,9 @@ class Membership:
     async def _end_tasks(self) -> None:
         """End every task, also where whoever closes is cancelled: they are told before they are awaited."""
         self.commits.close()
-        tasks, self._tasks = self._tasks, []
+        tasks, self._tasks, self._jobs = self._tasks, [], []
         for task in tasks:
-            task.cancel()
+            self._background.end(task)
         if tasks:  # a listener of the application may take its time
             await asyncio.wait(tasks, timeout=_GRACE)
 
@@ -176,7 +186,7 @@ class Membership:
         elif self._member.identity.generation_id < 0:
             await self._holdings.lose()
         else:
-            await self._holdings.give_up(self._holdings.owned, deadline)
+            await self._holdings.give_up(self._holdings.owned, lambda: deadline)
 
     def _show(self, error: KafkaError) -> None:
         self._error = self._last_error = error
@@ -186,16 +196,15 @@ class Membership:
         self._final = self._last_error = error
         self._positions.wake()
 
-    async def _guarded(self, job: Job) -> None:
-        """Were a job to end unnoticed, the consumer would wait for records that never come."""
-        with suppress(asyncio.CancelledError):
-            try:
-                await job()
-            except Exception as error:
-                log.exception("the membership in %s failed", self._settings.group_id)
-                failure = KafkaError(f"the membership failed in a way that kclient does not know: {error!r}")
-                failure.__cause__ = error
-                self._fail(failure)
+    def _break_down(self, failure: KafkaError) -> None:
+        """A task of this client is missing, so it reads no more: others take over when its session ends.
+
+        Nothing that would prolong it goes on, automatic commits included. What closing commits is sent.
+        """
+        self._fail(failure)
+        for job, task in zip(self._jobs, self._tasks, strict=True):
+            if job != self.commits.run:
+                self._background.end(task)
 
 
 def chosen_assignors(strategy: Sequence[object]) -> list[Assignor]:

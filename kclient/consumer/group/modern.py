@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from kclient.clock import Deadline
 from kclient.consumer.group.context import GroupContext
@@ -85,6 +86,7 @@ class ModernMember:
         self._greeted = False  # the listener has been told that this member is in
         # Notes for the task that moves through the states.
         self._target: Target | None = None
+        self._told_at = 0.0  # of the target
         self._lost = False
         self._refused: KafkaError | None = None
         self._overdue = False
@@ -114,12 +116,18 @@ class ModernMember:
             settings.group_instance_id,
         )
 
-    def jobs(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+    @property
+    def joining(self) -> bool:
+        """No: an epoch comes with the answer to this member's own heartbeat."""
+        return False
+
+    def jobs(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         return self._live, self._beat
 
     def wake(self) -> None:
         """Have a look: the subscription, the metadata or the application may have changed."""
         self._woken.set()
+        self._context.holdings.look()
 
     def withdraw(self) -> None:
         """Go out, and come back if there is a subscription by then."""
@@ -135,6 +143,8 @@ class ModernMember:
         if not known:
             return
         log.info("%r leaves the group: %s", self, reason)
+        # Another connection carries them: good-bye could overtake one, which would then come from a stranger.
+        await self._context.commits_answered(deadline.earlier(self._loop, deadline.remaining(self._loop) / 2))
         try:
             await self._context.coordinator.say_good_bye(
                 ConsumerGroupHeartbeatRequest,
@@ -200,18 +210,25 @@ class ModernMember:
                 log.info("%r was assigned topics whose names could not be asked for: %s", self, error)
 
     async def _reconcile(self) -> None:
-        assert self._target is not None
-        wanted = self._names.resolved(self._target)
-        holdings = self._context.holdings
+        target = self._target
+        assert target is not None
+        wanted = self._names.resolved(target)
+        context, holdings = self._context, self._context.holdings
         async with holdings.lock:
-            await holdings.give_up(holdings.owned - wanted, self._context.revoke_deadline)
+            patience = context.patience(self._told_at, self._inside)
+            given_up = await holdings.give_up(holdings.owned - wanted, context.revoke_deadline, patience)
             self._due.set()  # somebody may be waiting for what was given up
             added = wanted - holdings.owned
-            if added or not self._greeted:
+            # Of an assignment that is not the last one, what is added may be somebody else's by now.
+            if given_up and self._target == target and (added or not self._greeted):
                 self._greeted = True
                 await holdings.take_over(added)
         self._go(Event.RECONCILED)
         self._due.set()
+
+    def _inside(self) -> bool:
+        """Whether this member has its place, and an application that lives."""
+        return not (self._lost or self._refused or self._context.liveness.overdue())
 
     async def _lose_everything(self) -> None:
         async with self._context.holdings.lock:
@@ -221,16 +238,18 @@ class ModernMember:
         self._due.set()
 
     async def _withdraw(self) -> None:
-        holdings = self._context.holdings
+        context, holdings = self._context, self._context.holdings
         async with holdings.lock:
             if self._overdue:
                 # Good-bye comes first: the listener may be run by a thread that is still busy with records.
                 holdings.stop()
-                await self.leave(self._context.revoke_deadline, "the application does not ask for records")
+                await self.leave(context.revoke_deadline(), "the application does not ask for records")
                 await holdings.lose()
             else:
-                await holdings.give_up(holdings.owned, self._context.revoke_deadline)
-        await self.leave(self._context.revoke_deadline, "nothing is subscribed")
+                patience = context.patience(self._loop.time(), self._inside)
+                if not await holdings.give_up(holdings.owned, context.revoke_deadline, patience):
+                    await holdings.lose()
+        await self.leave(context.revoke_deadline(), "nothing is subscribed")
         self._go(Event.LEFT)
 
     async def _interrupted(self) -> bool:
@@ -289,7 +308,10 @@ class ModernMember:
     async def _heartbeat(self) -> None:
         """Say what has changed, and note what is answered."""
         context, epoch = self._context, self._epoch
-        now = Said(context.positions.subscribed(), context.holdings.owned)
+        # One that goes out says nothing new, but is here until it has given everything up.
+        leaving = self.state is State.LEAVING
+        subscribed = self._said.subscribed if leaving else context.positions.subscribed()
+        now = Said(subscribed, context.holdings.owned)
         if now.subscribed is None:
             return
         self._known = True
@@ -328,6 +350,8 @@ class ModernMember:
             self._interval = answer.heartbeat_interval_ms / 1000
         target = target_of(answer)
         if target is not None:
+            if target != self._target:
+                self._told_at = self._loop.time()
             self._target = target
             self._soon = 0 if target else self._soon
         if self._context.holdings.owned != self._said.owned and self.state is State.STABLE:

@@ -10,6 +10,9 @@ then it takes over the rest, and the next heartbeat says so. When the coordinato
 epoch any more, it *loses* everything, without committing, and joins again under the same id. To *leave* it
 gives everything up first and says good-bye after that: nobody else may read while this one still commits.
 
+Partitions are given up when the application comes back for more. As long as the coordinator has not heard
+that they are, the member's epoch stays, and commits with it are taken.
+
 As in `classic_states`, one task moves through the table; another one sends heartbeats and leaves notes.
 """
 
@@ -59,4 +62,4 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.STABLE, Event.REFUSED): State.FAILED,
 }
 
-BEATING = frozenset({State.JOINING, State.STABLE, State.RECONCILING})
+BEATING = frozenset({State.JOINING, State.STABLE, State.RECONCILING, State.LEAVING})

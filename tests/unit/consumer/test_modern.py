@@ -242,6 +242,56 @@ def test_no_heartbeat_follows_good_bye() -> None:
     in_a_crowd(story)
 
 
+def test_a_member_that_goes_out_keeps_its_place_until_its_listener_has_been_told() -> None:
+    async def story(crowd: Crowd) -> None:
+        member = await join(crowd)
+        await crowd.settled(member)
+        committed: list[int] = []
+
+        class Slow:
+            async def on_partitions_revoked(self, _: object) -> None:
+                await asyncio.sleep(100)  # more than two sessions
+                offsets = {P0: OffsetAndMetadata(5)}
+                await member.membership.commits.commit(member.cluster.deadline(), offsets)
+                committed.append(5)
+
+        member.membership.listen(Slow())
+        member.positions.topics = None
+        member.membership.subscription_changed()
+        await until(lambda: member.state == "out", 150)
+        assert committed == [5]
+
+    in_a_crowd(story)
+
+
+def test_good_bye_does_not_overtake_a_commit() -> None:
+    """They travel on different connections, so the one has to wait for the other."""
+
+    async def story(crowd: Crowd) -> None:
+        member = await join(crowd)
+        await crowd.settled(member)
+        commits: list[asyncio.Task[None]] = []
+
+        async def slowly(_: RequestContext, request: Request[Any]) -> None:
+            if request.api_key is ApiKey.OFFSET_COMMIT:
+                await asyncio.sleep(2)
+
+        class Late:
+            async def on_partitions_revoked(self, _: object) -> None:
+                commit = member.membership.commits.commit(
+                    member.cluster.deadline(), {P0: OffsetAndMetadata(5)}
+                )
+                commits.append(asyncio.create_task(commit))
+                await asyncio.sleep(0.1)
+
+        crowd.broker.faults.hook = slowly
+        member.membership.listen(Late())
+        await member.close()
+        await commits[0]
+
+    in_a_crowd(story)
+
+
 @pytest.mark.parametrize(
     "error", [UnsupportedAssignorError, InvalidRegularExpressionError, SaslAuthenticationFailedError]
 )

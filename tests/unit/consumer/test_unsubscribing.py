@@ -59,7 +59,7 @@ def test_subscribing_to_the_same_again_goes_on_reading(protocol: str) -> None:
 def test_partitions_assigned_by_hand_are_not_taken_for_the_groups(protocol: str) -> None:
     async def story(world: World) -> None:
         world.fill(part())
-        async with member(world, protocol, None) as consumer:
+        async with member(world, protocol, None, enable_auto_commit=False) as consumer:
             await take(consumer, 100)
             consumer.unsubscribe()
             consumer.assign([part()])
