@@ -4,6 +4,10 @@ A Kafka client works while nobody calls it (heartbeats, linger, prefetch), so th
 asyncio core on a thread of their own, or on one that they share. Only `call` crosses over; it costs some 30
 microseconds, so hot paths must not.
 
+A signal handler may raise at any moment of a call (Ctrl-C), or call the client again and wait, as one that
+closes it does. So nothing here takes a lock, which an exception could leave taken, or the handler wait for: a
+`SimpleQueue` is the one thing of the standard library to wait with that a signal may interrupt anywhere.
+
 A forked child has the memory of the thread but not the thread: every call there fails at once and says so. At
 interpreter exit the thread is a daemon and ends with the process.
 """
@@ -11,20 +15,30 @@ interpreter exit the thread is a daemon and ends with the process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Self, TypeVar
 
-from kclient.errors import ClientClosedError
+from kclient.errors import ClientClosedError, KafkaTimeoutError
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+# How often a caller that waits looks whether the loop lives, and how long it may show no sign of it, in
+# seconds: a callback of the application that blocks it for so long blocks everything.
+_LOOK = 5.0
+_LIFELESS = 60.0
+# For tasks that were cancelled because the loop ends, and for the thread to end after that.
+_LAST_STEPS = 5.0
 
 
 class LoopThread:
@@ -33,32 +47,46 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._pid = os.getpid()
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop
         self._ending = False
         self._stopped = False
-        # Between `call` and `stop`: a call let in before the end has its task on the loop by then, to be
-        # cancelled with the others; without the lock it could come to a loop that runs no more, and wait on.
-        self._gate = threading.Lock()
+        self._ended = False
+        self._lived = 0.0  # when the loop was asked for a sign of life, and gave it
+        # Calls that the loop has not begun; whoever takes one out begins or refuses it.
+        self._calls: deque[Call[Any]] = deque()
+        self._waiting_for_end: deque[SimpleQueue[None]] = deque()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        began: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._began = began
+        try:
+            self._thread.start()
+            failure = began.get(timeout=_LIFELESS)
+        except BaseException:  # Ctrl-C: nobody will ever have this object
+            self._ending = self._stopped = True
+            if hasattr(self, "_loop"):  # else the thread looks before it runs it
+                self._post(self._loop.stop)
+            raise
+        if failure is not None:
+            raise failure
 
     def __repr__(self) -> str:
         return f"<LoopThread {self._name} {'running' if self.running else 'stopped'}>"
 
     @property
     def running(self) -> bool:
-        return self._pid == os.getpid() and self._thread.is_alive()
+        # Not the thread's own `is_alive`: a Ctrl-C in there makes it say that a living thread is dead.
+        return not self._ended and self._pid == os.getpid()
 
     @property
     def ended(self) -> bool:
         """Whether it was stopped here; in a forked child it was not, and yet does not run."""
-        return self._pid == os.getpid() and not self._thread.is_alive()
+        return self._ended and self._pid == os.getpid()
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
+    def call(self, work: Coroutine[Any, Any, T], within: float | None = None) -> T:
         """Run a coroutine on the loop and wait for its result. Ctrl-C cancels it.
 
-        The coroutine brings its own deadline: there is none here, so that an error always says what was
-        awaited.
+        The coroutine brings its own deadline, so that an error says what was awaited. What keeps the loop
+        from it is an error after a minute, or after `within` seconds.
         """
         if self._pid != os.getpid():
             work.close()
@@ -69,10 +97,11 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError(f"a blocking call of {self._name} on its own loop thread would never end")
-        call = _Call(work)
+        call = Call(work)
         try:
             self._let_in(call)
-            return call.result.result()
+            self._wait(call, within)
+            return call.outcome()
         except CancelledError as error:
             if self._ending:
                 raise ClientClosedError(f"{self._name} was closed during the call") from error
@@ -86,20 +115,36 @@ class LoopThread:
 
         Cancelling the future cancels the coroutine.
         """
-        call = _Call(work)
+        result: Future[T] = Future()
+        call = Call(work, lambda: _copy(call, result))
         self._let_in(call)
-        call.result.add_done_callback(partial(self._cancelled, call))
-        return call.result
+        result.add_done_callback(partial(self._cancelled, call))
+        return result
+
+    def launch(self, work: Coroutine[Any, Any, T], when_over: Callable[[], object]) -> Call[T]:
+        """Run a coroutine on the loop, for a thread that has something to do until it is over.
+
+        `when_over` is called on the loop.
+        """
+        call = Call(work, when_over)
+        self._let_in(call)
+        return call
 
     def stop(self) -> None:
         """End the loop and wait for the thread. Does nothing in a forked child, whose thread never was."""
         if not self.running:
             return
-        with self._gate:
-            if not self._ending:
-                self._ending = True
-                self._loop.call_soon_threadsafe(self._stop)
-        self._thread.join()
+        self._ending = True
+        told: SimpleQueue[None] = SimpleQueue()
+        self._waiting_for_end.append(told)
+        self._post(self._stop)
+        if not self._ended:
+            try:
+                told.get(timeout=2 * _LAST_STEPS)
+            except Empty:
+                log.warning("%s: its thread does not end, a callback blocks it", self._name)
+                return
+        self._thread.join(_LAST_STEPS)
 
     def __enter__(self) -> Self:
         return self
@@ -120,38 +165,71 @@ class LoopThread:
             finally:
                 self._stop()
 
-        with self._gate:
-            self._ending = True
-            asyncio.run_coroutine_threadsafe(finish(), self._loop)
+        self._ending = True
+        asyncio.run_coroutine_threadsafe(finish(), self._loop)
 
-    def _let_in(self, call: _Call[T]) -> None:
-        with self._gate:
-            if self._ending:
-                call.call_off()
-                raise ClientClosedError(f"{self._name} is closed")
-            self._loop.call_soon_threadsafe(call.begin)
+    def _let_in(self, call: Call[T]) -> None:
+        if self._ending:
+            call.refuse()
+            raise ClientClosedError(f"{self._name} is closed")
+        self._calls.append(call)
+        self._post(self._begin_calls)
+        if self._ended:  # in this moment: the loop may have looked for calls before this one was there
+            self._refuse_calls()
 
-    def _call_off(self, call: _Call[T]) -> None:
+    def _wait(self, call: Call[T], within: float | None) -> None:
+        began = time.monotonic()
+        while True:
+            waited = time.monotonic() - began
+            if within is not None and waited >= within:
+                raise KafkaTimeoutError(f"{self._name} did not come to an end of a call within {within:g} s")
+            if call.over_within(_LOOK if within is None else min(_LOOK, within - waited)):
+                return
+            if time.monotonic() - max(began, self._lived) >= _LIFELESS:
+                raise KafkaTimeoutError(
+                    f"{self._name} has not run for {_LIFELESS:g} s: a callback of the application that runs "
+                    "on it (of a delivery, for example) blocks it, or the process was stopped"
+                )
+            self._post(self._live)
+
+    def _post(self, callback: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and so has everything on it
+            self._loop.call_soon_threadsafe(callback)
+
+    def _call_off(self, call: Call[T]) -> None:
         """End what nobody waits for any more; a loop that ends does so by itself."""
-        with self._gate:
-            if not self._ending and not call.result.done():
-                self._loop.call_soon_threadsafe(call.call_off)
+        if not call.over:
+            self._post(call.call_off)
 
-    def _cancelled(self, call: _Call[T], result: Future[T]) -> None:
+    def _cancelled(self, call: Call[T], result: Future[T]) -> None:
         if result.cancelled():
-            with self._gate:
-                if not self._ending:
-                    self._loop.call_soon_threadsafe(call.call_off)
+            self._post(call.call_off)
+
+    # On the thread
 
     def _run(self) -> None:
+        try:  # here: half an event loop, as Ctrl-C may leave it, complains when it is collected
+            self._loop = asyncio.new_event_loop()
+        except BaseException as error:  # noqa: BLE001 - too many files are open, for example
+            self._ended = True
+            self._began.put(error)
+            return
         asyncio.set_event_loop(self._loop)
+        self._began.put(None)
         try:
             while not self._stopped:
                 self._run_on()
         finally:
-            _cancel_everything(self._loop)
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
+            self._ending = True
+            try:
+                _cancel_everything(self._loop)
+                self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+                self._loop.close()
+            finally:
+                self._ended = True
+                self._refuse_calls()
+                while self._waiting_for_end:
+                    self._waiting_for_end.popleft().put(None)
 
     def _run_on(self) -> None:
         """Run the loop until it is stopped, or until a callback calls `sys.exit`, which ends nothing here."""
@@ -160,44 +238,93 @@ class LoopThread:
         except (SystemExit, KeyboardInterrupt) as error:
             log.error("%s: %r of a callback does not end the client's thread", self._name, error)  # noqa: TRY400
 
+    def _begin_calls(self) -> None:
+        while self._calls:
+            self._calls.popleft().begin()
+
+    def _refuse_calls(self) -> None:
+        with contextlib.suppress(IndexError):  # two threads may do this at once
+            while True:
+                self._calls.popleft().refuse()
+
+    def _live(self) -> None:
+        self._lived = time.monotonic()
+
     def _stop(self) -> None:
-        self._stopped = True
-        self._loop.stop()
+        if not self._stopped:  # a second time it would stop the last steps
+            self._stopped = True
+            self._loop.stop()
 
 
-class _Call(Generic[T]):
-    """A coroutine that crosses over, made before anything can go wrong.
+class Call(Generic[T]):
+    """A coroutine that crosses over, and what became of it.
 
-    `asyncio.run_coroutine_threadsafe` hands out its future at the end: a Ctrl-C that comes while it works
-    leaves a coroutine that runs on and that nobody can cancel.
+    It is made before anything can go wrong: `asyncio.run_coroutine_threadsafe` hands out its future at the
+    end, and a Ctrl-C that comes while it works leaves a coroutine that runs on and that nobody can cancel.
     """
 
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self.result: Future[T] = Future()
+    def __init__(self, work: Coroutine[Any, Any, T], when_over: Callable[[], object] = bool) -> None:
+        self.over = False
         self._work = work
+        self._when_over = when_over
         self._task: asyncio.Task[T] | None = None
+        self._called_off = False
+        self._told: SimpleQueue[None] = SimpleQueue()
+
+    def over_within(self, seconds: float) -> bool:
+        """Wait for its end for so long."""
+        with contextlib.suppress(Empty):
+            if not self.over:
+                self._told.get(timeout=max(0.0, seconds))
+        return self.over
+
+    def outcome(self) -> T:
+        """The result of what is over; raises what it raised."""
+        task = self._task
+        if task is None or task.cancelled():
+            raise CancelledError
+        return task.result()
+
+    # On the loop's thread, or where there is no loop any more
 
     def begin(self) -> None:
+        if self._called_off:
+            self.refuse()
+            return
         self._task = asyncio.get_running_loop().create_task(self._work)
         self._task.add_done_callback(self._settle)
 
     def call_off(self) -> None:
-        if self._task is None:
-            self._work.close()
-        else:
+        self._called_off = True
+        if self._task is not None:
             self._task.cancel()
 
+    def refuse(self) -> None:
+        """Not to be begun any more."""
+        self._work.close()
+        self._end()
+
     def _settle(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self.result.cancel()
-            return
-        error = task.exception()
-        if not self.result.set_running_or_notify_cancel():
-            return  # the caller was cancelled in this moment
-        if error is None:
-            self.result.set_result(task.result())
-        else:
-            self.result.set_exception(error)
+        error = None if task.cancelled() else task.exception()  # which is seen now, also where nobody asks
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            log.debug("a call ended with %r", error)
+        self._end()
+
+    def _end(self) -> None:
+        self.over = True
+        self._told.put(None)
+        self._when_over()
+
+
+def _copy(call: Call[T], future: Future[T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return  # the caller was cancelled in this moment
+    try:
+        future.set_result(call.outcome())
+    except CancelledError:
+        future.set_exception(ClientClosedError("the client was closed during the call"))
+    except BaseException as error:  # noqa: BLE001 - whoever waits for the future is told
+        future.set_exception(error)
 
 
 def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
@@ -205,7 +332,7 @@ def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
-        loop.run_until_complete(asyncio.wait(tasks))
+        loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST_STEPS))
 
 
 def shared_lock() -> threading.RLock:
@@ -213,13 +340,18 @@ def shared_lock() -> threading.RLock:
     return threading.RLock()
 
 
-def wait_in_thread(register: Callable[[Callable[[], None]], object], timeout: float | None) -> bool:
+def brief_lock() -> threading.Lock:
+    """The same for bodies that call nothing: see `producer.accumulator`."""
+    return threading.Lock()
+
+
+def wait_in_thread(register: Callable[[Callable[[], None]], object], timeout: float) -> bool:
     """Block until the callable that `register` is given has been called; False if that takes too long."""
-    # A tenth of what an event costs, and as patient with those who call twice.
+    # Ten times cheaper than an Event; a second put is harmless.
     told: SimpleQueue[None] = SimpleQueue()
     register(partial(told.put, None))
     try:
-        told.get(timeout=None if timeout is None else max(0.0, timeout))
+        told.get(timeout=max(0.0, timeout))
     except Empty:
         return False
     return True

@@ -11,6 +11,8 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
+from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
@@ -21,6 +23,8 @@ _Job = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 # A thread that had nothing to do for so many seconds ends.
 _IDLE = 5.0
+# How long a caller waits for modules, in seconds: on a slow disk they take some.
+_PATIENCE = 60.0
 _all: WeakSet[DaemonThreads] = WeakSet()
 
 
@@ -105,12 +109,52 @@ def _do(result: Future[Any], call: Callable[..., Any], args: tuple[Any, ...], kw
 
 
 def _begin_anew() -> None:
+    _loading.clear()
     for each in list(_all):
         each._begin()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_begin_anew)
+
+
+class Loading:
+    """Modules on their way in, on a thread of their own; `load` makes one.
+
+    Signal handlers run on the main thread only. One that raises during an import there (Ctrl-C) may leave a
+    module written in C, such as numpy, half loaded, and no later import of it succeeds in this process.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._over = False
+        self._told: SimpleQueue[None] = SimpleQueue()
+        threading.Thread(target=self._load, name="kclient imports", daemon=True).start()
+
+    def wait(self) -> None:
+        """Wait until they are there. What cannot be imported is for the caller's own import to say."""
+        if not self._over:
+            with suppress(Empty):
+                self._told.get(timeout=_PATIENCE)
+            self._told.put(None)  # for others that wait
+
+    def _load(self) -> None:
+        try:
+            for name in self._names:
+                with suppress(ImportError):
+                    import_module(name)
+        finally:
+            self._over = True
+            self._told.put(None)
+
+
+_loading: dict[tuple[str, ...], Loading] = {}
+
+
+def load(*names: str) -> Loading:
+    """Begin to import these modules, unless that was begun before."""
+    return _loading.get(names) or _loading.setdefault(names, Loading(names))
+
 
 # Encodes large batches; what it does keeps a processor busy.
 COMPRESSION = DaemonThreads("kclient compression", min(8, os.cpu_count() or 1))

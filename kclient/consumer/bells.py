@@ -78,8 +78,9 @@ class ThreadBell:
         # First empty, then unrung: whoever rings in between may leave nothing in the queue, but the look is
         # still to come. The other way round, its ring would be taken out of the queue and the bell stay rung,
         # and every later ring be lost.
-        while not self._queue.empty():
-            self._queue.get()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
         self._rung = False
 
     def wait(self, seconds: float | None) -> None:

@@ -23,8 +23,9 @@ from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.controls import ConsumerHealth, Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
 from kclient.consumer.engine import Engine
-from kclient.errors import ClientClosedError, IllegalStateError
-from kclient.runtime import LoopThread, shared_lock
+from kclient.errors import ClientClosedError, IllegalStateError, KafkaTimeoutError
+from kclient.runtime import Call, LoopThread, shared_lock
+from kclient.threads import load
 from kclient.types import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -35,6 +36,15 @@ P = ParamSpec("P")
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+
+# Seconds beyond the time of `close`, for a loop that has much to do.
+_GRACE = 5.0
+# Who waits for records looks for them so often, in seconds, should a ring of the bell be lost to Ctrl-C.
+_LOOK = 1.0
+# What decoding imports when it is needed first.
+_FOR_RECORDS = ("kclient.records.uniform", "kclient.records.columns", "kclient.records.cutting", "cramjam")
+_FOR_ARROW = ("kclient.consumer.arrow", *_FOR_RECORDS)
+_FOR_PANDAS = ("pandas", *_FOR_ARROW)
 
 
 def _blocking(
@@ -66,10 +76,13 @@ class Consumer(Controls, Generic[K, V]):
         self._bell = ThreadBell()
         self._errands = Errands(self._bell.ring)
         self._engine = Engine(config, self._bell, shared_lock())
-        self._polling = threading.Lock()
+        # The thread that asks for records, under None; it may come again, if Ctrl-C left this behind.
+        # Set free by a new dictionary: a call in the end of one for records could be interrupted.
+        self._polling: dict[None, int] = {}
+        self._close_later: float | None = None
         self._thread: LoopThread | None = None
-        # Threads that close it at this moment: appending and removing need no lock.
-        self._closers: list[int] = []
+        # Threads that close it at this moment.
+        self._closers: dict[int, None] = {}
         if topics:
             self.subscribe(topics)
 
@@ -77,6 +90,7 @@ class Consumer(Controls, Generic[K, V]):
 
     def start(self, timeout_ms: float | None = None) -> None:
         """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
+        load(*_FOR_RECORDS)
         if self._thread is None and not self.closed:
             self._thread = LoopThread(f"kclient consumer {self._config.client_id}")
         try:
@@ -95,39 +109,53 @@ class Consumer(Controls, Generic[K, V]):
 
         Threads that close it at the same time wait for the same end.
         """
+        if self._engine.subscription.lock._is_owned():  # type: ignore[attr-defined]
+            # By a signal handler, in the middle of a call of this thread that has to end before.
+            self._close_later = timeout_ms
+            return
+        self._close_later = None
         if not self.closed:
             self._engine.finish_batch()
         self._close(timeout_ms)
 
     def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         thread, me = self._thread, threading.get_ident()
-        if me in self._closers:  # a listener that is called by the end closes the consumer once more
+        if me in self._closers and self._errands.running:  # by a listener that is called by the end
             return
         # In a forked child there is nothing to close: thread and connections are the parent's.
         if thread is None or not thread.running:
             self._engine.closed = True
             return
-        self._closers.append(me)
         try:
+            self._closers[me] = None
             # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
             with contextlib.suppress(ClientClosedError, CancelledError):
-                closing = thread.submit(self._engine.close(timeout_ms))
-                closing.add_done_callback(lambda _: self._bell.ring())
-                while not closing.done():  # a listener that leaving calls is run here
-                    self._bell.clear()
-                    self._errands.run()
-                    if not closing.done():
-                        self._bell.wait(0.1)
-                closing.result()
+                self._await_end(thread.launch(self._engine.close(timeout_ms), self._bell.ring), timeout_ms)
         finally:
-            self._closers.remove(me)
+            self._closers.pop(me, None)
         if self._engine.ending.done or not self._closers:  # else another thread has more patience
             self._end_thread()
 
+    def _await_end(self, closing: Call[None], timeout_ms: float) -> None:
+        """Wait for the end, and run the listeners that leaving calls."""
+        ends = time.monotonic() + timeout_ms / 1000 + _GRACE
+        while not closing.over:
+            self._bell.clear()
+            self._errands.run()
+            if not closing.over:
+                self._bell.wait(0.1)
+            if time.monotonic() > ends:
+                raise KafkaTimeoutError(
+                    f"closing the consumer did not end within {timeout_ms / 1000 + _GRACE:g} s: "
+                    "a callback of the application blocks its thread"
+                )
+        closing.outcome()
+
     def _end_thread(self) -> None:
-        thread, self._thread = self._thread, None
+        thread = self._thread
         if thread is not None:
             thread.stop()
+            self._thread = None
 
     def __enter__(self) -> Self:
         try:
@@ -162,7 +190,7 @@ class Consumer(Controls, Generic[K, V]):
     def unsubscribe(self) -> None:
         """Read nothing. A group is left, after offsets were committed and the listener was told."""
         # The listener wants this thread. Unless it is what calls, or another thread polls, which runs it.
-        alone = not self.closed and self._polling.acquire(blocking=False)
+        alone = not self.closed and self._begin_polling()
         try:
             if alone:
                 self._engine.finish_batch()
@@ -171,7 +199,7 @@ class Consumer(Controls, Generic[K, V]):
                 self._give_up()
         finally:
             if alone:
-                self._polling.release()
+                self._polling = {}
 
     def _give_up(self) -> None:
         engine, bell = self._engine, self._bell
@@ -208,6 +236,7 @@ class Consumer(Controls, Generic[K, V]):
         `columns` names those that are wanted; the others are not made, which saves their time and memory.
         Keys and values are bytes: deserializers are not called. No rows if nothing came in time.
         """
+        load(*_FOR_ARROW).wait()
         from kclient.records.arrow import concat_batches, schema_of  # noqa: PLC0415 - imports pyarrow
 
         schema = schema_of(columns, "offset")
@@ -225,6 +254,7 @@ class Consumer(Controls, Generic[K, V]):
         columns: Sequence[str] | None = None,
     ) -> pandas.DataFrame:
         """The same as a pandas frame, with the limits of Arrow."""
+        load(*_FOR_PANDAS).wait()
         batch = self.poll_arrow(*partitions, timeout_ms=timeout_ms, max_records=max_records, columns=columns)
         return batch.to_pandas()
 
@@ -245,34 +275,44 @@ class Consumer(Controls, Generic[K, V]):
 
     def _poll(self, take: Callable[[], T], timeout_ms: float | None) -> T:
         """Call `take` until it has something, or the time is up."""
-        if not self._polling.acquire(blocking=False):
+        if not self._begin_polling():
             raise IllegalStateError("another thread waits for records: a consumer serves one at a time")
         try:
             return self._poll_alone(take, timeout_ms)
         finally:
-            self._polling.release()
+            self._polling = {}
+            if self._close_later is not None:
+                self.close(self._close_later)
+
+    def _begin_polling(self) -> bool:
+        """Whether nobody else asks for records; from now on this thread does. Not from a listener, either."""
+        me = threading.get_ident()
+        return not self._errands.running and self._polling.setdefault(None, me) == me
 
     def _poll_alone(self, take: Callable[[], T], timeout_ms: float | None) -> T:
         engine, bell = self._engine, self._bell
         engine.opened()
         if self._thread is not None and not self._thread.running:
             raise ClientClosedError("a consumer does not survive fork: make one in the child")
+        load(*_FOR_RECORDS).wait()
         assert engine.loop is not None
         now = engine.loop.time
         began = now()
+        engine.subscription.nobody_waits()
         engine.begin_poll(began)
         while True:
             bell.clear()
             self._errands.run()
             taken = take()
-            if taken:
+            if taken or self._close_later is not None:
                 return taken
             engine.check_complaints()
             left = None if timeout_ms is None else began + timeout_ms / 1000 - now()
             if left is not None and left <= 0:
                 return taken
             with engine.subscription.waits():
-                bell.wait(left)
+                bell.wait(_LOOK if left is None else min(left, _LOOK))
+            engine.check()  # before records: what a listener has raised comes first
 
     # Everything that asks the cluster
 
@@ -330,4 +370,13 @@ class Consumer(Controls, Generic[K, V]):
             work.close()
             self._engine.opened()
             raise AssertionError("an engine without a thread is not open")
+        if self._polling.get(None, threading.get_ident()) == threading.get_ident():
+            if self._engine.subscription.lock._is_owned():  # type: ignore[attr-defined]
+                work.close()
+                raise IllegalStateError(
+                    "a signal handler that interrupts another call of the consumer cannot wait for the "
+                    "cluster: call wakeup() or close() there"
+                )
+            if not self._errands.running:
+                self._engine.poller.mend()
         return self._thread.call(work)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from kclient.types import TopicPartition
 
 Partitions = frozenset[TopicPartition]
-Carry = Callable[[Callable[[], object]], "Future[None]"]
+Carry = Callable[[Callable[[], object]], Awaitable[None]]
 
 
 class CarriedListener:
@@ -40,7 +40,7 @@ class CarriedListener:
         found = (getattr(self.__wrapped__, method, None) for method in methods)
         called = next((method for method in found if method is not None), None)
         if called is not None:
-            await asyncio.wrap_future(self._carry(lambda: called(partitions)))
+            await self._carry(lambda: called(partitions))
 
 
 def to_loop(loop: asyncio.AbstractEventLoop) -> Carry:
@@ -51,7 +51,33 @@ def to_loop(loop: asyncio.AbstractEventLoop) -> Carry:
         if inspect.isawaitable(said):
             await said
 
-    return lambda call: asyncio.run_coroutine_threadsafe(run(call), loop)
+    return lambda call: asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(call), loop))
+
+
+class Errand:
+    """One call that waits for the application's thread, and who on the client's loop waits for its end.
+
+    No `concurrent.futures.Future`, whose lock a Ctrl-C may leave taken.
+    """
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call = call
+        self.begun = False
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+
+    def ended(self, error: BaseException | None) -> None:
+        """Tell who waits; from any thread, and more than once if need be."""
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            self._loop.call_soon_threadsafe(self._end, error)
+
+    def _end(self, error: BaseException | None) -> None:
+        if self.done.done():
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
 
 
 class Errands:
@@ -59,37 +85,52 @@ class Errands:
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = ring
-        self._waiting: deque[tuple[Callable[[], object], Future[None]]] = deque()
+        self._waiting: deque[Errand] = deque()
+        self.running = False  # on the thread that may ask for records
 
-    def carry(self, call: Callable[[], object]) -> Future[None]:
-        done: Future[None] = Future()
-        self._waiting.append((call, done))
+    def carry(self, call: Callable[[], object]) -> Awaitable[None]:
+        """Have a call made; on the client's loop."""
+        errand = Errand(call)
+        self._waiting.append(errand)
         self._ring()
-        return done
+        return errand.done
 
     def run(self) -> None:
-        """Make the calls, on the thread that this is called on."""
+        """Make the calls, on the thread that this is called on.
+
+        One is taken off only when its end was told, so that none is lost to Ctrl-C.
+        """
         while True:
             try:
-                call, done = self._waiting.popleft()
-            except IndexError:  # another thread, which closes, may have come by
+                errand = self._waiting[0]
+            except IndexError:
                 return
-            if done.set_running_or_notify_cancel():
-                _make(call, done)
+            if errand.begun:
+                if self.running:  # a listener that asks for records, or another thread that closes
+                    return
+                errand.ended(RuntimeError("interrupted"))
+            elif not errand.done.done():  # else the group has stopped waiting
+                errand.begun = True
+                self.running = True
+                try:
+                    self._make(errand)
+                finally:
+                    self.running = False
+            with suppress(ValueError):  # another thread, which closes, may have come by
+                self._waiting.remove(errand)
 
-
-def _make(call: Callable[[], Any], done: Future[None]) -> None:
-    try:
-        said = call()
-        if inspect.isawaitable(said):
-            asyncio.run(_awaited(said))
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the group tells the application of it
-        done.set_exception(error)
-    except BaseException as error:  # Ctrl-C ends the call, but the group must not wait on for ever
-        done.set_exception(RuntimeError(f"interrupted by {error!r}"))
-        raise
-    else:
-        done.set_result(None)
+    def _make(self, errand: Errand) -> None:
+        try:
+            said = errand.call()
+            if inspect.isawaitable(said):
+                asyncio.run(_awaited(said))
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the group tells the application of it
+            errand.ended(error)
+        except BaseException as error:  # Ctrl-C ends the call, but the group must not wait on for ever
+            errand.ended(RuntimeError(f"interrupted by {error!r}"))
+            raise
+        else:
+            errand.ended(None)
 
 
 async def _awaited(said: Any) -> None:

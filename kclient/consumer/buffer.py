@@ -97,9 +97,21 @@ class FetchBuffer:
     def to_the_back(self, cursor: Cursor) -> None:
         """Let other partitions go first. All chunks of this one move, so that none overtakes another."""
         with self._lock:
+            others = [chunk for chunk in self._chunks if chunk.cursor is not cursor]
             later = [chunk for chunk in self._chunks if chunk.cursor is cursor]
-            self._chunks = deque(chunk for chunk in self._chunks if chunk.cursor is not cursor)
-            self._chunks += later
+            self._chunks = deque(others + later)
+
+    def recount(self) -> None:
+        """Count again what is held, after a call that changed it was interrupted."""
+        with self._lock:
+            frames: dict[Frame, int] = {}
+            for chunk in self._chunks:
+                frames[chunk.frame] = frames.get(chunk.frame, 0) + 1
+            for frame, chunks in frames.items():
+                frame.chunks = chunks
+            self.held = sum(frame.size for frame in frames)
+            self._short = False
+        self._on_room()
 
     def starve(self) -> None:
         """Somebody waits for partitions of which nothing is here: they may be fetched beyond the bound."""

@@ -138,9 +138,10 @@ class Chunk:
         return []
 
     def keep(self, records: Records) -> None:
-        """Take back what is left of the batch that `take_batch` gave last."""
+        """Take back what is left of the batch that `take_batch` gave last. May be repeated."""
         if records and self._last is not None:
-            self._batches.appendleft(self._last)
+            if not self._batches or self._batches[0] is not self._last:
+                self._batches.appendleft(self._last)
             self._rest, self._at, self._table = records, 0, None
             self.position = records[0].offset
 

@@ -41,14 +41,20 @@ def _whole(take: Callable[Concatenate[Poller, P], T]) -> Callable[Concatenate[Po
 
     @wraps(take)
     def call(self: Poller, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        self._places.clear()
+        self.mend()
+        self._places = {}
+        self._busy = True
         try:
-            return take(self, *args, **kwargs)
+            given = take(self, *args, **kwargs)
         except KafkaError:
-            raise  # the application meets those with nothing in its hands
-        except BaseException:
-            self._take_back()
+            self._busy = False  # the application meets those with nothing in its hands
             raise
+        except BaseException:
+            self.mend()
+            raise
+        # From here to the application's own variable no signal handler runs: nothing is called on the way.
+        self._busy = False
+        return given
 
     return call
 
@@ -66,11 +72,27 @@ class Poller:
         self._counters = counters
         self._touched: set[Cursor] = set()
         self._hand: Hand | None = None
-        self._places: dict[Cursor, tuple[int | None, int]] = {}  # before this call
+        # Where the call began that is under way, or that was interrupted: then `mend` goes back there.
+        self._places: dict[Cursor, tuple[int | None, int]] = {}
+        self._busy = False
         self._left = 0  # in hand, when somebody looked last
         # What is left of the batch in hand, or some of it; used up, it stays an iterator that gives nothing.
         self.in_hand: Iterator[Record[Any, Any]] = _NOTHING
 
+    def mend(self) -> None:
+        """Go back to where an interrupted call began; what was fetched is fetched again.
+
+        A signal handler may raise at any moment, here too: then the next call does it.
+        """
+        if self._busy:
+            self._put_down()
+            for cursor, (position, epoch) in list(self._places.items()):
+                if position is not None:
+                    self._subscription.go_back(cursor, position, epoch)
+            self._buffer.recount()
+            self._busy = False
+
+    @_whole
     def begin(self) -> None:
         """The application asks for more: it has done with what it got before."""
         self._counters.polls += 1
@@ -95,7 +117,7 @@ class Poller:
             except Exception:  # see there; what was taken of others must not be lost with it
                 if taken:
                     break
-                self._places.clear()
+                self._places = {}
                 self._buffer.to_the_back(chunk.cursor)
                 raise
             if not self._advance(chunk, mark, bool(records)):
@@ -195,18 +217,11 @@ class Poller:
         """The chunks that may be taken from, in order. Those that nobody wants are thrown away."""
         for chunk in self._buffer.snapshot():
             cursor = chunk.cursor
-            if cursor.dropped:
+            if not self._subscription.has(cursor):
                 self._buffer.remove(chunk)
             elif not _barred(cursor) and (wanted is None or cursor.partition in wanted):
                 self._places.setdefault(cursor, (cursor.position, cursor.epoch))
                 yield chunk
-
-    def _take_back(self) -> None:
-        """Go on where the call began; what was fetched is fetched again."""
-        places = [(cursor, *place) for cursor, place in self._places.items() if not cursor.dropped]
-        for cursor, position, epoch in places:
-            if position is not None:
-                self._subscription.seek(cursor.partition, position, epoch)
 
     def _advance(self, chunk: Chunk, mark: Mark | None, gives: bool) -> bool:
         """Move the cursor behind what was taken, unless it was taken away in the meantime.

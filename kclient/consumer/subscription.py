@@ -123,8 +123,20 @@ class Subscription:
     def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
         """Go on at an offset; whatever was fetched from elsewhere is dropped."""
         with self.lock:
-            self.replace(self.cursor(partition)).find(offset, epoch)
+            self.replace(self.cursor(partition), place=(offset, epoch))
         self._on_change()
+
+    def go_back(self, cursor: Cursor, position: int, epoch: int) -> None:
+        """Go on where a call began that was interrupted, if the cursor is still wanted."""
+        with self.lock:
+            if self.has(cursor):
+                committed = cursor.committed
+                self.replace(cursor, place=(position, epoch)).committed = committed
+        self._on_change()
+
+    def has(self, cursor: Cursor) -> bool:
+        """Whether the cursor is the one of its partition: what was fetched for another is not wanted."""
+        return self.cursors.get(cursor.partition) is cursor and not cursor.dropped
 
     def reset(self, partitions: Iterable[TopicPartition], target: int | None) -> None:
         """Go on at the beginning, the end, a timestamp, or (None) where the group committed."""
@@ -149,11 +161,16 @@ class Subscription:
                     cursor.put_down()
         self._on_change()
 
-    def replace(self, cursor: Cursor, **options: Any) -> Cursor:
-        """Drop a cursor and put a new one in its place. The lock is the caller's."""
+    def replace(self, cursor: Cursor, place: tuple[int, int] | None = None, **options: Any) -> Cursor:
+        """Put a new cursor, which may begin at an offset, in the place of one, and drop that.
+
+        In this order: if Ctrl-C comes in between, the partition has a cursor. The lock is the caller's.
+        """
         new = cursor.successor(**options)
-        cursor.drop()
+        if place is not None:
+            new.find(*place)
         self.cursors[cursor.partition] = new
+        cursor.drop()
         return new
 
     def asked_for_more(self) -> None:
@@ -247,6 +264,10 @@ class Subscription:
 
     def wake(self) -> None:
         self._on_wake()
+
+    def nobody_waits(self) -> None:
+        """For the only thread that may wait, as it begins: the end of an interrupted wait may not be counted."""
+        self._waiting = 0
 
     @contextmanager
     def waits(self) -> Iterator[None]:

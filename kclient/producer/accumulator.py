@@ -6,6 +6,15 @@ decided (a new topic, a full chunk, no memory left); `append_slowly` decides and
 clients have it once more in their `send`, for records of key and value only: see `plain_chunks`.
 
 On the loop, `drain` takes all chunks away at once; cutting them into partitions is `spread`'s work.
+
+**Signals.** A signal handler runs on the main thread between two byte codes of whatever runs there, and may
+raise (Ctrl-C) or call us again (a handler that closes the producer, and waits for the loop). So a body under
+the lock calls nothing, goes through no loop and makes no container: CPython looks for signals, changes
+threads and collects garbage only there, so such a body is done or not begun. `with` takes and gives back the
+lock in the same way. Between two bodies everything is whole. What such a moment may leave behind is a record
+of which the loop was not told; then its chunk has no room, and the next who comes tells the loop.
+
+So nobody ever waits for the lock, as long as nothing traces line by line and one lock guards the interpreter.
 """
 
 from __future__ import annotations
@@ -13,18 +22,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from enum import Enum, IntEnum
-from time import sleep, time_ns
+from time import time_ns
 from typing import TYPE_CHECKING
 
 from kclient.errors import KafkaError, RecordTooLargeError
 from kclient.producer.delivery import Chunk, Delivery
-from kclient.producer.part import Odd
+from kclient.producer.part import WIDTH, Odd
 from kclient.producer.records import check_topic
 from kclient.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD, headers_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from threading import RLock
+    from contextlib import AbstractContextManager
 
     from kclient.producer.config import ProducerConfig
     from kclient.types import Header
@@ -65,14 +74,12 @@ class Accumulator:
     def __init__(
         self,
         config: ProducerConfig,
-        lock: RLock,
+        lock: AbstractContextManager[object],
         wake: Callable[[Urgency], None],
         now: Callable[[], float],
         now_ms: Callable[[], int] | None = None,
     ) -> None:
-        self._lock = lock
-        self.acquire, self.release_lock = lock.acquire, lock.release
-        self.is_ours: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]
+        self.lock = lock
         self._wake = wake
         self._now = now
         self._wall_ms = now_ms or _wall_ms
@@ -84,13 +91,15 @@ class Accumulator:
         # partition nor headers nor a timestamp of its own; always empty where there can be no such record.
         plain = self._coarse and not (config.key_serializer or config.value_serializer or config.hooks)
         self.plain_chunks: Mapping[str, Chunk] = self._open if plain else {}
-        self._closed: list[Chunk] = []
+        self._closed: dict[Chunk, None] = {}
+        # What the loop was told since it drained last, and how often it has drained.
         self._woken = Urgency.NONE
+        self._drains = 0
         # Topics that are known, with the number of their partitions.
         self.topics: Mapping[str, int] = {}
         self._memory = config.buffer_memory
         self._claimed = 0
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: dict[Callable[[], None], None] = {}
         self._batch_size = config.largest_batch
         self._largest = config.max_request_size
         self._delivery_timeout = config.delivery_timeout_ms / 1000
@@ -124,60 +133,51 @@ class Accumulator:
         partition: int | None,
         timestamp_ms: int | None,
         headers: Sequence[Header],
+        grow: bool = False,
     ) -> Delivery | None:
         """Take a record in; None where `append_slowly` has to decide. The hottest path there is.
 
-        On the loop, or with the lock held.
+        With `grow` memory is claimed for it where the chunk has no room; None then, where there is no memory
+        or no chunk.
         """
-        chunk = self._open.get(topic)
-        if chunk is None:
-            return None
-        size = chunk.size + RECORD_OVERHEAD
+        added = RECORD_OVERHEAD
         if value is not None:
-            size += len(value)
+            added += len(value)
         if key is not None:
-            size += len(key)
+            added += len(key)
         if headers:
-            size += headers_size(headers)
-        if size > chunk.limit:
-            return None
-        if not self._coarse:
-            chunk.tick(self._wall_ms())
-        chunk.size = size
+            added += headers_size(headers)
+        odd = headers or partition is not None or timestamp_ms is not None
+        item = (key, Odd(value, timestamp_ms, headers, partition) if odd else value)
+        tick = None if self._coarse and not grow else [0, self._wall_ms()]
         delivery = Delivery()
-        delivery._chunk = chunk
-        flat = chunk.flat
-        delivery._place = len(flat)
-        if partition is None and timestamp_ms is None and not headers:
-            flat += (key, value)
-        else:
-            chunk.odd = True
-            flat += (key, Odd(value, timestamp_ms, headers, partition))
-        return delivery
-
-    def append_shared(  # noqa: PLR0913, PLR0917
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Sequence[Header],
-    ) -> Delivery | None:
-        """The same for threads that share the producer, and are not the loop's.
-
-        It does not queue for the lock. A thread that queues is given the lock before its turn with the
-        interpreter comes; the one that runs then finds it taken at its next record, queues as well, and from
-        then on every record costs a change of threads. Giving up the turn instead lets the holder go on.
-        """
-        try:
-            while not self.acquire(False):
-                sleep(0)
-            return self.append(topic, value, key, partition, timestamp_ms, headers)
-        finally:
-            # An interrupt may come before the lock is ours, or right after: only the lock itself knows.
-            if self.is_ours():
-                self.release_lock()
+        with self.lock:  # no calls in here: see above
+            if topic in self._open:
+                chunk = self._open[topic]
+                size = chunk.size + added
+                if size > chunk.limit:
+                    needed = size - chunk.limit
+                    if not grow or self._claimed + needed > self._memory:
+                        return None
+                    self._claimed += needed
+                    chunk.limit = size
+                    chunk.claimed_at = chunk.size
+                flat = chunk.flat
+                flat += item
+                place = chunk.end
+                chunk.end = place + WIDTH
+                chunk.size = size
+                if odd:
+                    chunk.odd = True
+                if tick is not None and chunk.ticked != tick[1]:
+                    chunk.ticked = tick[1]
+                    tick[0] = place
+                    ticks = chunk.ticks
+                    ticks += tick
+                delivery._chunk = chunk
+                delivery._place = place
+                return delivery
+        return None
 
     def append_slowly(  # noqa: PLR0913, PLR0917
         self,
@@ -198,18 +198,24 @@ class Accumulator:
         if headers:
             size += headers_size(headers)
         self.check_size(topic, size)
-        with self._lock:
-            if self._refusal is not None:
-                raise copy(self._refusal)
+        while True:
             if topic not in self.topics:
                 check_topic(topic)
                 if known:
+                    self._check_refusal()
                     return Wait.TOPIC
-            if not self._make_room(topic, size):
+            chunk = self._chunk_for(topic, size)
+            before = chunk.size
+            delivery = self.append(topic, value, key, partition, timestamp_ms, headers, grow=True)
+            if delivery is not None:
+                break
+            if chunk.open:
                 return Wait.ROOM
-            delivery = self.append(topic, value, key, partition, timestamp_ms, headers)
-            assert delivery is not None
-            return delivery
+            # The loop took it away in this moment.
+        # In this order: a chunk of which the loop does not know has no room for others.
+        self._call_loop(Urgency.NOW if before + size >= self._batch_size else Urgency.LINGER)
+        self._claim_ahead(chunk, before)
+        return delivery
 
     @property
     def drained(self) -> bool:
@@ -224,26 +230,34 @@ class Accumulator:
     def overfills(self, topic: str, size: int) -> bool:
         """Whether a record would close the chunk of its topic: on the loop, it is rather drained before."""
         chunk = self._open.get(topic)
-        return chunk is not None and chunk.size > 0 and chunk.size + size > CHUNK_BYTES
+        return chunk is not None and _overfills(chunk, size)
 
     def put(self, chunk: Chunk) -> bool:
         """Take in a chunk that was filled elsewhere; False when there is no room for it."""
-        with self._lock:
-            if self._refusal is not None:
-                raise copy(self._refusal)
-            if self._claimed + chunk.size > self._memory:
-                return False
-            self._claimed += chunk.size
-            # Its time begins now: it may have waited long for room, which is not its delivery.
-            chunk.opened = self._now()
-            chunk.deadline = chunk.opened + self._delivery_timeout
-            # Behind what was appended to the topic before it.
-            before = self._open.pop(chunk.topic, None)
-            if before is not None:
-                self._close(before)
-            self._closed.append(chunk)
+        # Its time begins now: it may have waited long for room, which is not its delivery.
+        opened = self._now()
+        taken = False
+        with self.lock:
+            refusal = self._refusal
+            if refusal is None and self._claimed + chunk.size <= self._memory:
+                taken = True
+                self._claimed += chunk.size
+                chunk.opened = opened
+                chunk.deadline = opened + self._delivery_timeout
+                # Behind what was appended to the topic before it.
+                if chunk.topic in self._open:
+                    before = self._open[chunk.topic]
+                    del self._open[chunk.topic]
+                    before.open = False
+                    self._claimed -= before.limit - before.size
+                    before.limit = before.size
+                    self._closed[before] = None
+                self._closed[chunk] = None
+        if refusal is not None:
+            raise copy(refusal)
+        if taken:
             self._call_loop(Urgency.NOW)
-            return True
+        return taken
 
     def lacks(self, topic: str, partition: int | None) -> bool:
         """Whether a topic is known and a partition of it is not; it may have been added since."""
@@ -252,28 +266,26 @@ class Accumulator:
     def new_chunk(self, topic: str) -> Chunk:
         """An empty chunk whose time begins now."""
         now = self._now()
-        return Chunk(topic, self._lock, now, now + self._delivery_timeout)
+        return Chunk(topic, self.lock, now, now + self._delivery_timeout)
 
     def drain(self) -> list[Chunk]:
         """Take all chunks away, those appended to first in front."""
-        with self._lock:
-            self._woken = Urgency.NOW  # which keeps `_close` from asking for what is being done
-            claimed = self._claimed
-            self._close_all()
-            chunks, self._closed = self._closed, []
-            self._woken = Urgency.NONE
-            waiting = self._take_waiting() if self._claimed < claimed else []
-        for callback in waiting:
-            callback()
-        return chunks
+        nothing: dict[Chunk, None] = {}
+        with self.lock:
+            self._drains += 1
+            self._woken = Urgency.NONE  # what comes from now on may be missed below, and wakes the loop again
+        given_back = self._close_all()
+        with self.lock:
+            closed, self._closed = self._closed, nothing
+        if given_back:
+            self._tell_waiting()
+        return [chunk for chunk in closed if chunk.size]
 
     def release(self, size: int) -> None:
         """Give memory back; called when records are settled."""
-        with self._lock:
+        with self.lock:
             self._claimed -= size
-            waiting = self._take_waiting()
-        for callback in waiting:
-            callback()
+        self._tell_waiting()
 
     def when_room(self, callback: Callable[[], None], given_back: int) -> None:
         """Have `callback` called when memory is given back next; from then on nothing lingers.
@@ -281,29 +293,28 @@ class Accumulator:
         `given_back` is as it was before the caller found no room: if memory was given back between that and
         this, perhaps the last there was to give back, `callback` is called at once.
         """
-        with self._lock:
+        with self.lock:
             missed = self.given_back != given_back
             if not missed:
-                self._waiting.append(callback)
-                self._call_loop(Urgency.NOW)
+                self._waiting[callback] = None
         if missed:
             callback()
+        else:
+            self._call_loop(Urgency.NOW)
 
     def no_longer_waiting(self, callback: Callable[[], None]) -> None:
         """For those who gave up."""
-        with self._lock:
+        with self.lock:
             if callback in self._waiting:
-                self._waiting.remove(callback)
+                del self._waiting[callback]
 
     def refuse(self, error: KafkaError | None) -> None:
         """From now on take no more records, or, with None, take them again."""
-        with self._lock:
+        with self.lock:
             self._refusal = error
-            self._close_all()
-            self._call_loop(Urgency.NOW)
-            waiting = self._take_waiting()
-        for callback in waiting:
-            callback()
+        self._close_all()
+        self._call_loop(Urgency.NOW)
+        self._tell_waiting()
 
     def check_size(self, topic: str, size: int) -> None:
         """Refuse a record that could never be sent."""
@@ -317,52 +328,84 @@ class Accumulator:
                 f"a record for topic {topic} takes {size} bytes, more than buffer_memory={self._memory} has"
             )
 
-    # Below, the lock is held.
+    def _close_all(self) -> int:
+        """Close the open chunks; how much memory that gives back."""
+        given_back = 0
+        for topic in list(self._open):
+            with self.lock:
+                if topic in self._open:
+                    chunk = self._open[topic]
+                    del self._open[topic]
+                    chunk.open = False
+                    given_back += chunk.limit - chunk.size
+                    self._claimed -= chunk.limit - chunk.size
+                    chunk.limit = chunk.size
+                    self._closed[chunk] = None
+        return given_back
 
-    def _close_all(self) -> None:
-        for chunk in self._open.values():
-            self._close(chunk)
-        self._open.clear()
+    def _tell_waiting(self) -> None:
+        """Memory was given back, or there is another reason to look again."""
+        nobody: dict[Callable[[], None], None] = {}
+        with self.lock:
+            self.given_back += 1
+            waiting, self._waiting = self._waiting, nobody
+        for callback in waiting:
+            callback()
 
-    def _take_waiting(self) -> list[Callable[[], None]]:
-        self.given_back += 1
-        waiting, self._waiting = self._waiting, []
-        return waiting
+    def _check_refusal(self) -> None:
+        if self._refusal is not None:
+            raise copy(self._refusal)
 
-    def _make_room(self, topic: str, size: int) -> bool:
-        chunk = self._open.get(topic)
-        if chunk is not None and self.overfills(topic, size):
-            self._close(self._open.pop(topic))
-            self.crowded = True
-            chunk = None
-        if chunk is None:
-            chunk = self.new_chunk(topic)
-        needed = chunk.size + size - chunk.limit
-        if needed > 0:
-            # Up to just below a full batch: the record that fills it comes here, and wakes the loop.
-            lacking = self._batch_size - 1 - chunk.limit
-            step = self.step - (chunk.limit - chunk.size)
-            step = min(step, lacking if lacking > 0 else CHUNK_BYTES - chunk.limit)
-            claim = max(needed, min(step, self._memory - self._claimed))
-            if self._claimed + claim > self._memory:
-                return False
-            self._claimed += claim
-            chunk.limit += claim
-            chunk.claimed_at = chunk.size
-            if self._coarse:
-                chunk.tick(self._wall_ms())
-        self._open[topic] = chunk
-        self._call_loop(Urgency.NOW if chunk.size + size >= self._batch_size else Urgency.LINGER)
-        return True
+    def _chunk_for(self, topic: str, size: int) -> Chunk:
+        """The open chunk of a topic; a new one where there is none, or a record of this size is too much."""
+        while True:
+            self._check_refusal()
+            chunk = self._open.get(topic)
+            if chunk is not None and not _overfills(chunk, size):
+                return chunk
+            fresh = self.new_chunk(topic)
+            with self.lock:
+                current = self._open[topic] if topic in self._open else None  # noqa: SIM401 - no calls in here
+                # After a refusal the chunks are closed, and no others may come.
+                if current is chunk and self._refusal is None:
+                    if chunk is not None:
+                        chunk.open = False
+                        self._claimed -= chunk.limit - chunk.size
+                        chunk.limit = chunk.size
+                        self._closed[chunk] = None
+                        self.crowded = True
+                    self._open[topic] = fresh
 
-    def _close(self, chunk: Chunk) -> None:
-        self._claimed -= chunk.limit - chunk.size
-        chunk.limit = chunk.size
-        if chunk.size:
-            self._closed.append(chunk)
-            self._call_loop(Urgency.NOW)
+    def _claim_ahead(self, chunk: Chunk, before: int) -> None:
+        """Claim memory for the records that come next, once the loop knows of the chunk.
+
+        `before` is the size of the chunk before the record that came last.
+        """
+        with self.lock:
+            # Up to just below a full batch: the record that fills it comes slowly, and wakes the loop.
+            bound = self._batch_size - 1
+            if before >= bound:
+                bound = CHUNK_BYTES
+            if bound > before + self.step:  # noqa: PLR1730 - no calls in here
+                bound = before + self.step
+            step = bound - chunk.limit
+            if step > self._memory - self._claimed:  # noqa: PLR1730
+                step = self._memory - self._claimed
+            if step > 0 and chunk.open:
+                self._claimed += step
+                chunk.limit += step
 
     def _call_loop(self, urgency: Urgency) -> None:
-        if urgency > self._woken:
-            self._woken = urgency
-            self._wake(urgency)
+        """Have the loop drain what was appended before, unless it will anyway."""
+        if urgency <= self._woken:
+            return
+        drains = self._drains
+        self._wake(urgency)
+        with self.lock:
+            # Said only after it was done; and a drain that came meanwhile may be the one that was asked for.
+            if self._drains == drains and self._woken < urgency:
+                self._woken = urgency
+
+
+def _overfills(chunk: Chunk, size: int) -> bool:
+    return chunk.size > 0 and chunk.size + size > CHUNK_BYTES

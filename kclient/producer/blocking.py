@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.forks import forget_in_children
 from kclient.producer.many import Deliveries, Many
 from kclient.producer.metrics import ProducerMetrics
+from kclient.producer.part import WIDTH
 from kclient.producer.records import Fields, ProducerRecord, prepare
 from kclient.producer.tables import many_from
 from kclient.records.sizes import RECORD_OVERHEAD
@@ -32,6 +34,9 @@ from kclient.runtime import LoopThread, wait_in_thread
 from kclient.types import Header, RecordMetadata
 
 T = TypeVar("T")
+
+# Seconds beyond the time of `close`, for a loop that has much to do.
+_GRACE = 5.0
 
 
 class Producer:
@@ -54,21 +59,24 @@ class Producer:
         self._config = config
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._closed = False
-        # Threads that close it at this moment: appending and removing need no lock.
-        self._closers: list[object] = []
+        # Threads that close it at this moment.
+        self._closers: dict[int, None] = {}
         self._thread = LoopThread(f"kclient producer {config.client_id}")
+        made: list[Core] = []
         try:
-            self._core = self._thread.call(_make(config))
-        except BaseException:
+            self._core = self._thread.call(_make(config, made))
+        except Exception:
             self._closed = True
             self._thread.stop()
             raise
+        except BaseException:  # Ctrl-C
+            self._closed = True
+            self._thread.finish(_abandon(made))
+            raise
         accumulator = self._core.accumulator
-        self._append: Any = accumulator.append_shared
+        self._append: Any = accumulator.append
         self._chunks = accumulator.plain_chunks
-        self._acquire: Any = accumulator.acquire
-        self._release = accumulator.release_lock
-        self._is_ours = accumulator.is_ours
+        self._lock: Any = accumulator.lock
         forget_in_children(self)
 
     def __repr__(self) -> str:
@@ -100,27 +108,25 @@ class Producer:
             and timestamp_ms is None
             and not headers
         ):
-            # `Accumulator.append_shared` once more: a call and what these records need not ask were felt.
+            # Inlined `Accumulator.append`: its call, and what these records need not ask, were measurable.
             added = len(value) + RECORD_OVERHEAD
             if key is not None:
                 added += len(key)
             delivery = Delivery()
-            try:
-                while not self._acquire(False):
-                    time.sleep(0)
-                chunk = self._chunks.get(topic)
-                if chunk is not None:
+            item = (key, value)
+            chunks = self._chunks
+            with self._lock:  # no calls in here: see `accumulator`
+                if topic in chunks:
+                    chunk = chunks[topic]
                     size = chunk.size + added
                     if size <= chunk.limit:
+                        flat = chunk.flat
+                        flat += item
                         chunk.size = size
                         delivery._chunk = chunk
-                        flat = chunk.flat
-                        delivery._place = len(flat)
-                        flat += (key, value)
+                        delivery._place = place = chunk.end
+                        chunk.end = place + WIDTH
                         return delivery
-            finally:
-                if self._is_ours():
-                    self._release()
             if self._plain:
                 return self._send_slowly(Fields(topic, value, key, None, None, ()))
         return self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
@@ -192,14 +198,14 @@ class Producer:
         async def close() -> None:
             await self._core.close(Deadline.after(self._core.loop, timeout_ms / 1000))
 
-        me = object()
-        self._closers.append(me)
+        me = threading.get_ident()
         try:
+            self._closers[me] = None
             # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
             with contextlib.suppress(ClientClosedError):
-                self._thread.call(close())
+                self._thread.call(close(), timeout_ms / 1000 + _GRACE)
         finally:
-            self._closers.remove(me)
+            self._closers.pop(me, None)
             if self._core.ended or not self._closers:  # else another thread still waits for deliveries
                 self._thread.stop()
 
@@ -335,7 +341,8 @@ class Producer:
 
         Records would be appended, and lost; so nothing is appended any more.
         """
-        self._append = self._acquire = self._refuse
+        self._append = self._refuse
+        self._lock = _Refused(self._refuse)
 
     def _refuse(self, *_: object) -> None:
         raise ClientClosedError(
@@ -343,8 +350,28 @@ class Producer:
         )
 
 
-async def _make(config: ProducerConfig) -> Core:
-    return Core(config, threads=True)
+class _Refused:
+    """Stands for the lock where nobody may have it."""
+
+    def __init__(self, refuse: Callable[[], None]) -> None:
+        self._refuse = refuse
+
+    def __enter__(self) -> None:
+        self._refuse()
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody came in."""
+
+
+async def _make(config: ProducerConfig, made: list[Core]) -> Core:
+    core = Core(config, threads=True)
+    made.append(core)
+    return core
+
+
+async def _abandon(made: list[Core]) -> None:
+    for core in made:
+        await core.abandon(ClientClosedError("the producer could not be made"))
 
 
 async def _outcome(delivery: Delivery) -> RecordMetadata:

@@ -18,6 +18,7 @@ from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.forks import forget_in_children
 from kclient.producer.many import Deliveries, Many
 from kclient.producer.metrics import ProducerMetrics
+from kclient.producer.part import WIDTH
 from kclient.producer.records import Fields, ProducerRecord, prepare
 from kclient.producer.tables import many_from
 from kclient.records.sizes import RECORD_OVERHEAD
@@ -110,12 +111,13 @@ class AsyncProducer:
                 )
                 size = chunk.size + added
                 if size <= chunk.limit:
-                    chunk.size = size
                     delivery = Delivery()
                     delivery._chunk = chunk
                     flat = chunk.flat
-                    delivery._place = len(flat)
                     flat += (key, value)
+                    chunk.size = size
+                    delivery._place = place = chunk.end
+                    chunk.end = place + WIDTH
                     return delivery
             if self._plain:
                 fields = Fields(topic, value, key, None, None, ())

@@ -24,7 +24,7 @@ from kclient.producer.part import packed_sizes
 from kclient.producer.records import check_topic
 from kclient.producer.spread import whole
 from kclient.records.packed import Packed
-from kclient.runtime import shared_lock
+from kclient.runtime import brief_lock
 
 # Chunks of Arrow are larger: spreading and encoding them costs little per record and more per chunk.
 _PACKED_BYTES = 4 * CHUNK_BYTES
@@ -49,7 +49,7 @@ class Core:
         wake = self._wake_from_thread if threads else self._wake
         clock = config.clock
         now_ms = None if clock is None else lambda: int(clock.wall() * 1000)
-        self.accumulator = Accumulator(config, shared_lock(), wake, self.loop.time, now_ms)
+        self.accumulator = Accumulator(config, brief_lock(), wake, self.loop.time, now_ms)
         self.dispatcher = Dispatcher(config, self.cluster, self.accumulator)
         self.dispatcher.start()
         self.cluster.tasks.when_failed(self.accumulator.refuse)

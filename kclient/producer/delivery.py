@@ -7,15 +7,12 @@ and nothing keeps it: who needs it again makes an equal one. So a record leaves 
 collector, which would otherwise walk hundreds of thousands of handles again and again. An awaited one costs a
 future.
 
-Chunks are filled by any thread and drained and settled on the loop; watchers may come meanwhile. No lock
-decides between the two, as that would cost more than all the rest.
+Chunks are filled by any thread and drained and settled on the loop; watchers may come meanwhile. Before the
+drain a watcher is noted at the end of a list, which the drain takes away. A later one is put in a dictionary
+and then looks whether its record is settled; the loop marks the record as settled first and then looks for
+late watchers. Both may find the other, so a watcher is called by the one that takes it out of the dictionary.
 
-- Before the drain a watcher is noted at the end of a list, in one step that no thread can divide. If that
-  is still the chunk's list afterwards, the drain is yet to come and finds it. If not, the drain has taken the
-  list up to some point, and what came after that point is late.
-- A late watcher is put in a dictionary and then looks whether its record is settled; the loop marks the
-  record as settled first and then looks for late watchers. Both may find the other, so a watcher is called by
-  the one that takes it out of the dictionary.
+What several threads change is changed under the producer's lock, by the rule of `accumulator`: no calls.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from copy import copy
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, KafkaTimeoutError
@@ -34,9 +32,12 @@ from kclient.types import RecordMetadata
 from kclient.usercode import report
 
 if TYPE_CHECKING:
-    from threading import RLock
+    from contextlib import AbstractContextManager
 
 log = logging.getLogger(__name__)
+
+# Seconds after the delivery timeout in which an event loop that lives has settled everything.
+_LIFELESS = 60.0
 
 
 class Chunk:
@@ -46,35 +47,44 @@ class Chunk:
 
     __slots__ = (
         "_found",
-        "_lock",
-        "_seen",
         "claimed_at",
         "columns",
         "deadline",
+        "end",
         "finished",
         "flat",
         "left",
         "limit",
+        "lock",
         "noted",
         "odd",
+        "open",
         "opened",
         "origin",
         "parts",
         "size",
+        "ticked",
         "ticks",
         "topic",
         "watched",
     )
 
-    def __init__(self, topic: str, lock: RLock, opened: float, deadline: float) -> None:
+    def __init__(
+        self, topic: str, lock: AbstractContextManager[object], opened: float, deadline: float
+    ) -> None:
         self.topic = topic
         # What makes deliveries of one chunk equal, also to those who have a part of it only.
         self.origin = object()
         self.flat: list[Any] = []
+        self.end = 0  # the length of that list, for those who may not call anything
+        # Whether records may be appended: it is neither full nor drained.
+        self.open = True
         # Whether there is an `Odd` among the values.
         self.odd = False
-        # The timestamps of records that come without one: from which place on it is which.
-        self.ticks: list[tuple[int, int]] = []
+        # The timestamps of records that come without one: place, time, place, time ..., each the time from
+        # that place on; and the last of them.
+        self.ticks: list[int] = []
+        self.ticked = -1
         self.columns: Columns | None = None
         self.size = 0
         self.limit = 0
@@ -86,43 +96,39 @@ class Chunk:
         self.left = 0
         # Whom to call: place, watcher, place, watcher ..., None from the drain on.
         self.noted: list[Any] | None = []
-        # How much of that list the drain has seen.
-        self._seen = 0
         # Whom to call of those who came later, by the places of records.
         self.watched: dict[int, Watcher] = {}
         self.finished: list[Callable[[], object]] = []
-        self._lock = lock
-        self._found: dict[int, tuple[Part, int]] | None = None
+        self.lock = lock
+        # The parts of which the second knows where each record is.
+        self._found: tuple[list[Part], dict[int, tuple[Part, int]]] | None = None
 
     def __repr__(self) -> str:
         return (
             f"<Chunk of {self.topic}, {self.size} bytes, {len(self.parts)} parts, {self.left} records open>"
         )
 
+    def longest_wait(self) -> float:
+        """Seconds after which the loop must have settled the records, if it lives."""
+        return max(0.0, self.deadline - monotonic()) + _LIFELESS
+
     def flat_records(self) -> int:
         """How many records there are before they are cut into parts."""
         return len(self.flat) // WIDTH if self.columns is None else len(self.columns.values)
 
-    def tick(self, now_ms: int) -> None:
-        """From the next record on this is the time."""
-        if not self.ticks or self.ticks[-1][1] != now_ms:
-            self.ticks.append((len(self.flat), now_ms))
-
     def take_watchers(self, records: int) -> list[Watcher | None] | None:
         """The watchers of so many records, in their order; whoever comes from now on is late."""
-        with self._lock:
+        with self.lock:
             noted, self.noted = self.noted, None
-            if not noted:
-                return None
-            self._seen = seen = len(noted)
-            places, watchers = noted[0:seen:2], noted[1:seen:2]
+        if not noted:
+            return None
+        places, watchers = noted[0::2], noted[1::2]
         if len(places) == records and places == list(range(0, records * WIDTH, WIDTH)):
             return watchers
         column: list[Watcher | None] = [None] * records
         for place, watcher in zip(places, watchers, strict=True):
             rank = place // WIDTH
-            earlier = column[rank]
-            column[rank] = watcher if earlier is None else _joined(earlier, watcher)
+            column[rank] = _joined(column[rank], watcher)
         return column
 
     def cut(self, parts: list[Part], records: int) -> None:
@@ -133,62 +139,47 @@ class Chunk:
         self.columns = None
 
     def replace(self, part: Part, by: list[Part]) -> None:
-        with self._lock:
-            at = self.parts.index(part)
-            self.parts[at : at + 1] = by
-            self._found = None
-
-    def note_late(self, noted: list[Any]) -> None:
-        """Treat watchers as late that were noted in this list after the drain had seen it."""
-        with self._lock:
-            late = noted[self._seen :]
-            del noted[self._seen :]
-        for place, watcher in zip(late[0::2], late[1::2], strict=True):
-            self.watch(place, watcher)
+        at = self.parts.index(part)
+        self.parts = [*self.parts[:at], *by, *self.parts[at + 1 :]]  # others may be looking at the old ones
 
     def watch(self, place: int, watcher: Watcher) -> None:
         """Have a watcher called that comes after the drain: at once if its record is settled."""
         watched = self.watched
-        if place in watched or watched.setdefault(place, watcher) is not watcher:
-            self._chain(place, watcher)
+        while True:
+            earlier = watched.get(place)
+            joined = _joined(earlier, watcher)
+            with self.lock:  # no calls in here: see `accumulator`
+                present = watched[place] if place in watched else None  # noqa: SIM401
+                if present is earlier:
+                    watched[place] = joined
+                    break
         found = self.find(place)
         if found is not None and found[0].settled:
             mine = watched.pop(place, None)
             if mine is not None:
                 _call(mine, _settled_delivery(*found))
 
-    def _chain(self, place: int, watcher: Watcher) -> None:
-        """Have another watcher called after the one there is, if nobody has taken that out by now.
-
-        While it is taken out to be joined, a third one may come and find its place free.
-        """
-        with self._lock:
-            while True:
-                earlier = self.watched.pop(place, None)
-                if earlier is not None:
-                    watcher = _joined(earlier, watcher)
-                if self.watched.setdefault(place, watcher) is watcher:
-                    return
-
     def when_finished(self, callback: Callable[[], object]) -> bool:
         """Have `callback` called once all records are settled; False when they already are."""
-        with self._lock:
+        entry = (callback,)
+        with self.lock:
             if self.parts and not self.left:
                 return False
-            self.finished.append(callback)
+            finished = self.finished
+            finished += entry
         return True
 
     def find(self, place: int) -> tuple[Part, int] | None:
         """The part that has the record, and its rank there; None before the drain."""
-        with self._lock:
-            return self._locate(place) if self.parts else None
-
-    def _locate(self, place: int) -> tuple[Part, int]:
-        if len(self.parts) == 1:
-            return self.parts[0], place // WIDTH
-        if self._found is None:
-            self._found = {at: (part, rank) for part in self.parts for rank, at in enumerate(part.places)}
-        return self._found[place]
+        parts, found = self.parts, self._found
+        if len(parts) == 1:
+            return parts[0], place // WIDTH
+        if not parts:
+            return None
+        if found is None or found[0] is not parts:
+            places = {at: (part, rank) for part in parts for rank, at in enumerate(part.places)}
+            self._found = found = (parts, places)
+        return found[1][place]
 
     def settle(self, part: Part) -> None:
         """Mark a part as settled; its watchers are yet to be called."""
@@ -197,8 +188,9 @@ class Chunk:
 
     def call_finished(self) -> None:
         """Call whoever waits for all records, which are settled. What they raise is logged."""
-        with self._lock:  # one who comes later finds no record left
-            finished, self.finished = self.finished, []
+        nobody: list[Callable[[], object]] = []
+        with self.lock:  # one who comes later finds no record left
+            finished, self.finished = self.finished, nobody
         for callback in finished:
             try:
                 callback()
@@ -245,19 +237,20 @@ def _call(watcher: Watcher, delivery: Delivery) -> None:
         report(log, f"the callback of a delivery to {delivery.topic},", watcher, error)
 
 
-class _Several(list["Watcher"]):
+class _Several(tuple["Watcher", ...]):
     """Watchers of one record, in the order in which they came."""
+
+    __slots__ = ()
 
     def __call__(self, delivery: Delivery) -> None:
         for watcher in self:
             _call(watcher, delivery)
 
 
-def _joined(earlier: Watcher, later: Watcher) -> _Several:
-    if isinstance(earlier, _Several):
-        earlier.append(later)
-        return earlier
-    return _Several((earlier, later))
+def _joined(earlier: Watcher | None, later: Watcher) -> Watcher:
+    if earlier is None:
+        return later
+    return _Several((*earlier, later) if isinstance(earlier, _Several) else (earlier, later))
 
 
 class Delivery:
@@ -324,10 +317,12 @@ class Delivery:
         Not for coroutines, which `await` the delivery: this blocks the thread. `timeout` None waits for as
         long as the producer's `delivery_timeout_ms` can take.
         """
-        if not self.done() and not self._wait(timeout):
-            raise KafkaTimeoutError(
-                f"a record for topic {self.topic} had not been delivered after {timeout:g} s"
-            )
+        if not self.done():
+            seconds = self._chunk.longest_wait() if timeout is None else timeout
+            if not self._wait(seconds):
+                raise KafkaTimeoutError(
+                    f"a record for topic {self.topic} had not been delivered after {seconds:g} s"
+                )
         return self._outcome()
 
     def add_done_callback(self, callback: Watcher) -> None:
@@ -340,13 +335,13 @@ class Delivery:
         except AttributeError:  # settled before it was made
             _call(callback, self)
             return
-        noted = chunk.noted
+        entry = (self._place, callback)
+        with chunk.lock:  # no calls in here: see `accumulator`
+            noted = chunk.noted
+            if noted is not None:
+                noted += entry
         if noted is None:
-            chunk.watch(self._place, callback)
-            return
-        noted += (self._place, callback)
-        if chunk.noted is not noted:  # the drain came just now, and may not have seen it
-            chunk.note_late(noted)
+            chunk.watch(*entry)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if self.done():
@@ -374,7 +369,7 @@ class Delivery:
         self.add_done_callback(called)
         return woken
 
-    def _wait(self, timeout: float | None) -> bool:
+    def _wait(self, timeout: float) -> bool:
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("result() would block the event loop: await the delivery instead")
         return wait_in_thread(lambda wake: self.add_done_callback(lambda _: wake()), timeout)

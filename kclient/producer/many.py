@@ -206,6 +206,8 @@ class Deliveries(Sequence[RecordMetadata]):
         """Wait in this thread until every record is settled; raises the first error."""
         if asyncio._get_running_loop() is not None and not self.done():
             raise RuntimeError("result() would block the event loop: await the deliveries instead")
+        if timeout is None:
+            timeout = max((chunk.longest_wait() for chunk in self._chunks), default=0.0)
         if not wait_in_thread(self.add_done_callback, timeout):
             raise KafkaTimeoutError(f"{len(self)} records had not all been delivered after {timeout:g} s")
         return self._checked()

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kclient.errors import InvalidTopicError
+from kclient.topics import check_topic as check_topic  # noqa: PLC0414 - others take it from here
 from kclient.types import Header, RecordMetadata
 from kclient.usercode import failure, report
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LATEST = (1 << 63) - 1
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class ProducerRecord(NamedTuple):
@@ -160,14 +158,6 @@ def _header(pair: Any) -> Header:
         raise TypeError(f"header {name!r} is {type(value).__name__}, not bytes or None")
     name.encode()  # a lone surrogate has no bytes, and raises here
     return name, None if value is None else bytes(value)
-
-
-def check_topic(topic: Any) -> None:
-    """Refuse what can be no topic's name: asked for, it would spoil every question about topics."""
-    if not isinstance(topic, str):
-        raise TypeError(f"topic {topic!r} is {type(topic).__name__}, not text")
-    if not _TOPIC.fullmatch(topic):
-        raise InvalidTopicError(about=f"topic {topic!r}")
 
 
 def as_partition(partition: Any) -> int:

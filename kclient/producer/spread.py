@@ -203,12 +203,13 @@ def columns_of(chunk: Chunk) -> Columns:
     return _with_odd(columns) if chunk.odd else columns
 
 
-def _times(ticks: list[tuple[int, int]], total: int) -> int | list[int]:
+def _times(ticks: list[int], total: int) -> int | list[int]:
     """The timestamp of every record, by the places from which on they hold."""
-    if len(ticks) == 1:
-        return ticks[0][1]
+    if len(ticks) == 2:
+        return ticks[1]
     times: list[int] = []
-    for (start, time), (end, _) in pairwise([*ticks, (total * WIDTH, 0)]):
+    starts, moments = ticks[0::2], ticks[1::2]
+    for (start, end), time in zip(pairwise([*starts, total * WIDTH]), moments, strict=True):
         times += [time] * ((end - start) // WIDTH)
     return times
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -103,20 +104,18 @@ def test_a_bell_that_rings_while_it_is_cleared_rings_again_later() -> None:
         def put(self, ring: None) -> None:
             self.rings.append(ring)
 
-        def get(self) -> None:
-            self.rings.pop()
-
-        def empty(self) -> bool:
+        def get_nowait(self) -> None:
             if not self.looked_into:
                 self.looked_into = True
                 bell.ring()
-            return not self.rings
+            if not self.rings:
+                raise queue.Empty
+            self.rings.pop()
 
-    queue = Queue()
-    bell._queue = queue  # type: ignore[assignment]
+    bell._queue = rung = Queue()  # type: ignore[assignment]
     bell.clear()
     bell.ring()
-    assert queue.rings
+    assert rung.rings
 
 
 def test_a_wakeup_from_another_thread_ends_the_waiting(running: RunningBroker) -> None:
@@ -360,12 +359,29 @@ def test_a_second_start_is_refused_and_harms_nobody(running: RunningBroker) -> N
 
 
 def test_ctrl_c_in_a_listener_ends_the_call_and_does_not_hold_up_the_group() -> None:
-    errands = Errands(lambda: None)
-
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    done = errands.carry(interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    async def story() -> None:
+        errands = Errands(lambda: None)
+        done = errands.carry(interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            errands.run()
+        with pytest.raises(RuntimeError, match="interrupted"):
+            await done
+
+    asyncio.run(story())
+
+
+def test_a_listener_whose_end_was_not_told_because_of_ctrl_c_is_not_called_twice() -> None:
+    async def story() -> None:
+        errands = Errands(lambda: None)
+        called: list[int] = []
+        done = errands.carry(lambda: called.append(1))
+        errands._waiting[0].begun = True  # and then Ctrl-C came
         errands.run()
-    assert done.done()
+        with pytest.raises(RuntimeError, match="interrupted"):
+            await done
+        assert not called
+
+    asyncio.run(story())

@@ -24,7 +24,7 @@ class Rig:
         self.woken: list[Urgency] = []
         self.time = 1.0
         config = ProducerConfig(**options)
-        self.it = Accumulator(config, threading.RLock(), self.woken.append, lambda: self.time, now_ms)
+        self.it = Accumulator(config, threading.Lock(), self.woken.append, lambda: self.time, now_ms)
         self.it.topics = {"t": 1, "u": 1}
 
     def send(self, value: bytes = b"", topic: str = "t") -> Delivery | Wait:
@@ -64,9 +64,9 @@ def test_the_record_that_fills_a_batch_wakes_the_loop_at_once(batch_size: int) -
 
 
 def test_records_have_the_time_at_which_they_came_or_the_one_they_bring() -> None:
-    times = iter([10, 10, 12, 12, 15])
-    rig = Rig(now_ms=lambda: next(times), linger_ms=1000)
-    for own in (None, None, 99, None, None):
+    now = [0]
+    rig = Rig(now_ms=lambda: now[0], linger_ms=1000)
+    for now[0], own in ((10, None), (10, None), (12, 99), (12, None), (15, None)):
         record: Any = ("t", b"v", None, None, own, ())
         assert isinstance(rig.it.append(*record) or rig.it.append_slowly(*record), Delivery)
     (chunk,) = rig.it.drain()
@@ -239,7 +239,7 @@ def test_threads_and_drains_lose_nothing_and_all_memory_returns() -> None:
     def send(who: int) -> None:
         for number in range(count):
             record: Any = ("t", b"%d %d" % (who, number), None, None, None, (("h", b"x"),))
-            while not isinstance(rig.it.append_shared(*record) or rig.it.append_slowly(*record), Delivery):
+            while not isinstance(rig.it.append(*record) or rig.it.append_slowly(*record), Delivery):
                 event = threading.Event()
                 rig.it.when_room(event.set, rig.it.given_back)
                 event.wait(10)

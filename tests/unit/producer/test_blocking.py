@@ -254,7 +254,7 @@ def test_options_that_cannot_work_leave_no_thread(tmp_path: Any) -> None:
 def test_in_a_forked_child_every_use_fails_at_once(kafka_broker: RunningBroker) -> None:
     with producer_for(kafka_broker, linger_ms=60_000) as producer:
         producer.send("t", b"before")  # the topic is known and its chunk open: the quickest way in
-        lock = producer._core.accumulator._lock
+        lock = producer._core.accumulator.lock
         reading, writing = os.pipe()
         with lock:  # as a thread might hold it that is not there in the child
             child = os.fork()

@@ -8,13 +8,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import Self
 
 import pytest
 
 from kclient.clock import Deadline
 from kclient.errors import InvalidRecordError, KafkaError, KafkaTimeoutError
-from kclient.producer.delivery import Chunk, Delivery
+from kclient.producer.delivery import Chunk, Delivery, _Several
 from kclient.producer.ledger import Ledger
 from kclient.producer.many import Deliveries
 from kclient.producer.part import WIDTH, Part
@@ -27,7 +26,7 @@ class Rig:
     def __init__(self, *counts: int) -> None:
         self.released = 0
         self.ledger = Ledger(self._release)
-        self.chunk = Chunk("t", threading.RLock(), 0.0, 10.0)
+        self.chunk = Chunk("t", threading.Lock(), 0.0, 10.0)
         self.total = sum(counts)
         self.chunk.left = self.total
         self.ledger.enter(self.chunk)
@@ -277,11 +276,11 @@ class Meddling(dict[int, object]):
         super().__init__()
         self.meddle = meddle
 
-    def pop(self, place: int, default: object = None) -> object:
-        found = super().pop(place, default)
+    def get(self, place: int, default: object = None) -> object:
+        found = super().get(place, default)
         if found is not None and self.meddle is not None:
             meddle, self.meddle = self.meddle, None
-            self.setdefault(place, meddle)
+            self[place] = _Several((found, meddle))  # type: ignore[arg-type]
         return found
 
 
@@ -296,21 +295,24 @@ def test_no_watcher_is_lost_to_another_that_comes_at_the_same_time() -> None:
     assert sorted(seen) == ["first", "second", "third"]
 
 
-class Overtaken(list[object]):
-    """Lets the drain in while a watcher is being noted: before it is, or after."""
+class Overtaken:
+    """A lock before which, or after which, the drain comes once."""
 
     def __init__(self, drain: Callable[[], None], *, before: bool) -> None:
-        super().__init__()
-        self.drain = drain
+        self.left = [drain]
         self.before = before
 
-    def __iadd__(self, pair: object) -> Self:  # type: ignore[misc]
+    def __enter__(self) -> None:
         if self.before:
-            self.drain()
-        self.extend(pair)  # type: ignore[arg-type]
+            self.overtake()
+
+    def __exit__(self, *_: object) -> None:
         if not self.before:
-            self.drain()
-        return self
+            self.overtake()
+
+    def overtake(self) -> None:
+        if self.left:
+            self.left.pop()()
 
 
 @pytest.mark.parametrize("settled", [False, True])
@@ -323,10 +325,9 @@ def test_a_watcher_that_is_noted_during_the_drain_is_called_once(before: bool, s
         if settled:
             rig.ledger.deliver(rig.parts, 0)
 
-    noted = Overtaken(drain, before=before)
-    rig.chunk.noted = noted
     seen: list[Delivery] = []
-    list.extend(noted, (WIDTH, seen.append))  # of the second record, long before
+    rig.delivery(1).add_done_callback(seen.append)  # long before
+    rig.chunk.lock = Overtaken(drain, before=before)
     rig.delivery(1).add_done_callback(seen.append)
     rig.delivery(1).add_done_callback(seen.append)
     if not settled:
@@ -351,28 +352,33 @@ def test_watchers_are_called_in_the_order_of_records_whenever_they_came() -> Non
     assert seen == [0, 0, 1, 2, 4, 4, 5]
 
 
-class Late(list[object]):
-    """Finishes the chunk while a callback for its end is being noted."""
+class Late:
+    """A lock in which the chunk is finished while a callback for its end is being noted."""
 
     def __init__(self, rig: Rig) -> None:
-        super().__init__()
         self.rig = rig
+        self.lock = threading.Lock()
+        self.settling: threading.Thread | None = None
 
-    def append(self, callback: object) -> None:
-        settling = threading.Thread(target=self.rig.ledger.deliver, args=(self.rig.parts, 0))
-        settling.start()
-        settling.join(0.2)  # it has marked everything as settled, and cannot go on before this has been noted
-        super().append(callback)
-        self.rig.settling = settling  # type: ignore[attr-defined]
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        if self.settling is None:
+            self.settling = threading.Thread(target=self.rig.ledger.deliver, args=(self.rig.parts, 0))
+            self.settling.start()
+            self.settling.join(0.2)  # it has marked everything as settled, and waits for this lock
+        self.lock.release()
 
 
 def test_who_waits_for_all_records_is_told_also_when_the_last_is_settled_just_then() -> None:
     rig = Rig(1)
     rig.cut()
-    rig.chunk.finished = Late(rig)  # type: ignore[assignment]
+    rig.chunk.lock = late = Late(rig)
     seen: list[str] = []
     Deliveries([rig.chunk], [1]).add_done_callback(lambda: seen.append("told"))
-    rig.settling.join(10)  # type: ignore[attr-defined]
+    assert late.settling is not None
+    late.settling.join(10)
     assert seen == ["told"]
 
 

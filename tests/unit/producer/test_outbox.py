@@ -33,7 +33,7 @@ RECORD = 36 + 4  # what each of these records counts for
 
 
 def part_of(*values: bytes, opened: float = 0.0, deadline: float = 100.0, time: int = 5) -> Part:
-    chunk = Chunk("t", threading.RLock(), opened, deadline)
+    chunk = Chunk("t", threading.Lock(), opened, deadline)
     places = range(0, len(values) * WIDTH, WIDTH)
     sizes = sum(36 + len(value) for value in values)
     part = Part(chunk, 0, places, [None] * len(values), list(values), time, None, sizes)

@@ -45,7 +45,7 @@ def rows_of(random: Random, count: int, nulls: float) -> list[tuple[bytes | None
 
 
 def cut(columns: Columns, partitioner: Any) -> list[tuple[Any, ...]]:
-    chunk = Chunk("t", threading.RLock(), 0.0, 1.0)
+    chunk = Chunk("t", threading.Lock(), 0.0, 1.0)
     chunk.columns, chunk.size = columns, sum(columns.sizes())
     spread = Spread(make_partitioner(partitioner), StickyChoice(500, Random(5)))
     return sorted(
@@ -95,7 +95,7 @@ def test_a_partition_that_is_not_there_fails_its_records_alone() -> None:
 
 
 def cut_unsorted(columns: Columns) -> list[tuple[int, Any]]:
-    chunk = Chunk("t", threading.RLock(), 0.0, 1.0)
+    chunk = Chunk("t", threading.Lock(), 0.0, 1.0)
     chunk.columns, chunk.size = columns, sum(columns.sizes())
     spread = Spread(make_partitioner(None), StickyChoice(500, Random(5)))
     return [(part.partition, error) for part, error in spread.cut(chunk, VIEW)]
@@ -118,7 +118,7 @@ def shape(piece: Columns, size: int) -> tuple[Any, ...]:
 def test_an_outbox_cuts_a_part_at_the_same_record() -> None:
     batches = []
     for columns in columns_of(rows_of(Random(8), 200, 0.0)):
-        chunk = Chunk("t", threading.RLock(), 0.0, 1.0)
+        chunk = Chunk("t", threading.Lock(), 0.0, 1.0)
         part = Part(chunk, 0, range(0, 1000, 5), *columns[:4], sum(columns.sizes()))
         chunk.cut([part], 200)
         outbox = Outbox("t", 0, Rules(2_000, 0, 5, False), None)  # type: ignore[arg-type]

@@ -23,9 +23,10 @@ def view(count: int = 7) -> PartitionView:
 
 
 def chunk_of(rows: list[Row]) -> Chunk:
-    chunk = Chunk("t", threading.RLock(), 0.0, 1.0)
+    chunk = Chunk("t", threading.Lock(), 0.0, 1.0)
     for key, value, time, headers, given in rows:
-        chunk.tick(time)
+        if not chunk.ticks or chunk.ticks[-1] != time:
+            chunk.ticks += (len(chunk.flat), time)
         if headers or given is not None:
             chunk.odd = True
             chunk.flat += (key, Odd(value, None, headers, given))
