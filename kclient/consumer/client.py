@@ -24,7 +24,7 @@ from kclient.ending import Ending
 from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread, shared_lock
 from kclient.threads import WAITING
-from kclient.turns import Pace, Turns
+from kclient.turns import EVERY, Pace, Turns
 from kclient.types import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -260,6 +260,8 @@ class AsyncConsumer(Controls, Generic[K, V]):
         engine, bell = self._engine, self._bell
         now = asyncio.get_running_loop().time
         began = now()
+        if self._turns.now() > self._turns.last + EVERY:
+            await self._turn()  # also for an application that catches errors, and calls again at once
         engine.begin_poll(began)
         if self._turns.now() > self._turns.last + _TURN:
             # Else an application that always finds something would keep the next answer from being read.

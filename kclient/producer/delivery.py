@@ -8,8 +8,9 @@ collector, which would otherwise walk hundreds of thousands of handles again and
 future.
 
 Chunks are filled by any thread and drained and settled on the loop; watchers may come meanwhile. Before the
-drain a watcher is noted at the end of a list, which the drain takes away. A later one is put in a dictionary
-and then looks whether its record is settled; the loop marks the record as settled first and then looks for
+drain a watcher is noted at the end of a list, which the drain takes away, and marks where it took it: what
+is noted behind the mark, by one who had the list in hand, is late. A late watcher is put in a dictionary and
+then looks whether its record is settled; the loop marks the record as settled first and then looks for
 late watchers. Both may find the other, so a watcher is called by the one that takes it out of the dictionary.
 
 What several threads change is changed under the producer's lock, by the rule of `accumulator`: no calls.
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Marks in a list of watchers how far the drain has taken it.
+_CUT = None
 # Seconds after the delivery timeout in which an event loop that lives has settled everything.
 _LIFELESS = 60.0
 
@@ -118,11 +121,15 @@ class Chunk:
 
     def take_watchers(self, records: int) -> list[Watcher | None] | None:
         """The watchers of so many records, in their order; whoever comes from now on is late."""
-        with self.lock:
-            noted, self.noted = self.noted, None
-        if not noted:
+        noted, self.noted = self.noted, None
+        assert noted is not None
+        noted += (_CUT, _CUT)
+        seen = len(noted) - WIDTH
+        while noted[seen] is not _CUT:  # others came meanwhile
+            seen -= WIDTH
+        if not seen:
             return None
-        places, watchers = noted[0::2], noted[1::2]
+        places, watchers = noted[0:seen:2], noted[1:seen:2]
         if len(places) == records and places == list(range(0, records * WIDTH, WIDTH)):
             return watchers
         column: list[Watcher | None] = [None] * records
@@ -141,6 +148,19 @@ class Chunk:
     def replace(self, part: Part, by: list[Part]) -> None:
         at = self.parts.index(part)
         self.parts = [*self.parts[:at], *by, *self.parts[at + 1 :]]  # others may be looking at the old ones
+
+    def note_late(self, noted: list[Any], place: int, watcher: Watcher) -> None:
+        """Watch a record whose watcher was noted in a list that the drain has taken, unless it was in time.
+
+        It was in time where the list is cut behind it, or is not cut yet.
+        """
+        end = len(noted)
+        while end and noted[end - 1] is not _CUT:
+            end -= WIDTH
+        if end and any(
+            noted[at] == place and noted[at + 1] is watcher for at in range(end, len(noted), WIDTH)
+        ):
+            self.watch(place, watcher)
 
     def watch(self, place: int, watcher: Watcher) -> None:
         """Have a watcher called that comes after the drain: at once if its record is settled."""
@@ -335,13 +355,14 @@ class Delivery:
         except AttributeError:  # settled before it was made
             _call(callback, self)
             return
-        entry = (self._place, callback)
-        with chunk.lock:  # no calls in here: see `accumulator`
-            noted = chunk.noted
-            if noted is not None:
-                noted += entry
+        # Without the lock, whose cost was measurable: one step notes it, in a list that may be taken away.
+        noted = chunk.noted
         if noted is None:
-            chunk.watch(*entry)
+            chunk.watch(self._place, callback)
+            return
+        noted += (self._place, callback)
+        if chunk.noted is not noted:
+            chunk.note_late(noted, self._place, callback)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if self.done():

@@ -76,6 +76,20 @@ def test_the_loop_has_a_turn_at_least_every_10_ms(way: Way, seconds: float, batc
     live(story)
 
 
+def test_a_loop_that_catches_errors_and_calls_again_gives_turns_too() -> None:
+    async def story(world: World) -> None:
+        async with world.reader() as consumer:
+            with Ticker() as ticker:
+                for _ in range(200):
+                    consumer.wakeup()
+                    with pytest.raises(WakeupError):
+                        await consumer.getmany()
+                    world.sim.loop.block(0.001)
+            assert ticker.longest <= EVERY + 0.001 + 1e-9
+
+    live(story)
+
+
 @pytest.mark.parametrize("way", [by_iteration, by_one])
 def test_records_that_take_longer_than_that_are_each_followed_by_a_turn(way: Way) -> None:
     async def story(world: World) -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from typing import Self
 
 import pytest
 
@@ -295,24 +296,22 @@ def test_no_watcher_is_lost_to_another_that_comes_at_the_same_time() -> None:
     assert sorted(seen) == ["first", "second", "third"]
 
 
-class Overtaken:
-    """A lock before which, or after which, the drain comes once."""
+class Overtaken(list[object]):
+    """Lets the drain in while a watcher is being noted: before it is, or after."""
 
     def __init__(self, drain: Callable[[], None], *, before: bool) -> None:
+        super().__init__()
         self.left = [drain]
         self.before = before
 
-    def __enter__(self) -> None:
+    def __iadd__(self, entry: object) -> Self:  # type: ignore[misc]
+        drain = self.left.pop() if self.left else lambda: None
         if self.before:
-            self.overtake()
-
-    def __exit__(self, *_: object) -> None:
+            drain()
+        self.extend(entry)  # type: ignore[arg-type]
         if not self.before:
-            self.overtake()
-
-    def overtake(self) -> None:
-        if self.left:
-            self.left.pop()()
+            drain()
+        return self
 
 
 @pytest.mark.parametrize("settled", [False, True])
@@ -325,9 +324,10 @@ def test_a_watcher_that_is_noted_during_the_drain_is_called_once(before: bool, s
         if settled:
             rig.ledger.deliver(rig.parts, 0)
 
+    noted = Overtaken(drain, before=before)
+    rig.chunk.noted = noted
     seen: list[Delivery] = []
-    rig.delivery(1).add_done_callback(seen.append)  # long before
-    rig.chunk.lock = Overtaken(drain, before=before)
+    list.extend(noted, (WIDTH, seen.append))  # of the second record, long before
     rig.delivery(1).add_done_callback(seen.append)
     rig.delivery(1).add_done_callback(seen.append)
     if not settled:
