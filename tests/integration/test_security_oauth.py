@@ -117,7 +117,7 @@ def test_a_provider_that_refuses_the_client_is_an_authentication_error_at_once(
     assert isinstance(error, AuthenticationError)
     assert "no token from http://127.0.0.1" in str(error)
     assert "invalid_client (HTTP status 401)" in str(error)
-    [broker, _provider] = visitor.connections
+    [broker] = visitor.connections
     assert broker == visitor.kafka.node(1).port("OIDC")
 
 
