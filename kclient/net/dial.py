@@ -1,8 +1,9 @@
 """From an address to a connection that is ready for requests: TCP, TLS, ApiVersions, SASL.
 
 The one place where exceptions of the operating system and of TLS become kclient's. A failure is either
-worth another try (`KafkaConnectionError`) or not (`AuthenticationError`, `IncompatibleBrokerError`): a
-wrong password is reported at once and never looks like a time-out.
+worth another try at once (`KafkaConnectionError`) or not (`AuthenticationError`, `IncompatibleBrokerError`):
+a wrong password is reported at once and never looks like a time-out. Nothing of it is kept for the next
+connection: a token that was refused is not shown again, and certificates are those of their files by then.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from kclient.errors import (
 from kclient.net.connection import Connection
 from kclient.net.sasl import Authenticator, Conversation, Exchange
 from kclient.net.tls import explain_tls_failure
+from kclient.net.tls_files import TlsFiles
 from kclient.threads import WAITING
 from kclient.wire.api import negotiate
 from kclient.wire.messages.connection import (
@@ -42,6 +44,8 @@ from kclient.wire.versions import VersionRange
 _UNSUPPORTED_VERSION = 35
 # Re-authenticate somewhere in this part of a session's life, so that connections do not all do it at once.
 _SESSION_PART = (0.85, 0.95)
+# Seconds after which a source of credentials that failed is asked again, as long as the session lasts.
+_ASK_AGAIN = 1.0
 _FIRST_BYTES = {0x15: "TLS: set security_protocol to SSL or SASL_SSL", 0x48: "HTTP: it is not a Kafka broker"}
 
 
@@ -55,7 +59,7 @@ class DialSettings:
     setup_timeout: float
     max_frame: int
     random: Random
-    tls: ssl.SSLContext | None = None
+    tls: TlsFiles | None = None
     sasl: Authenticator | None = None
     send_buffer: int | None = None
     receive_buffer: int | None = None
@@ -127,8 +131,9 @@ async def _open(
 
     # The name that was asked for is the one the certificate must carry, not the address it resolved to.
     server_hostname = endpoint.host if settings.tls else None
+    context = settings.tls.context() if settings.tls else None
     transport, connection = await loop.create_connection(
-        make_protocol, host, port, ssl=settings.tls, server_hostname=server_hostname
+        make_protocol, host, port, ssl=context, server_hostname=server_hostname
     )
     try:
         _tune(transport, settings)
@@ -226,6 +231,7 @@ class SaslSession:
         self._settings = settings
         self._authenticator = authenticator
         self._loop = asyncio.get_running_loop()
+        self._ends = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._renewal: asyncio.Task[None] | None = None
         connection.on_close(self._end)
@@ -242,9 +248,9 @@ class SaslSession:
         flight needs no draining: the broker works in order, so it has answered all of it before it reads
         the handshake.
         """
-        deadline = Deadline.after(self._loop, self._settings.request_timeout)
         try:
-            exchange = await self._fresh_exchange(deadline)
+            exchange = await self._fresh_exchange()
+            deadline = Deadline.after(self._loop, self._settings.request_timeout)
             self._connection.hold()
             try:
                 await self._authenticate(exchange, deadline)
@@ -253,7 +259,18 @@ class SaslSession:
         except KafkaError as error:
             self._connection.close(error)
 
-    async def _fresh_exchange(self, deadline: Deadline) -> Exchange:
+    async def _fresh_exchange(self) -> Exchange:
+        """New credentials. Until the session ends the old ones do: a source that fails may work by then."""
+        while True:
+            try:
+                return await self._next_exchange()
+            except KafkaError:
+                if self._loop.time() + 2 * _ASK_AGAIN > self._ends:
+                    raise
+            await asyncio.sleep(_ASK_AGAIN)
+
+    async def _next_exchange(self) -> Exchange:
+        deadline = Deadline.after(self._loop, self._settings.request_timeout)
         try:
             async with asyncio.timeout_at(deadline.at):
                 return await self._authenticator.exchange(self._host)
@@ -276,6 +293,7 @@ class SaslSession:
             lifetime_ms = response.session_lifetime_ms
             request = _saying(conversation.answer(response.auth_bytes))
         if lifetime_ms > 0:
+            self._ends = self._loop.time() + lifetime_ms / 1000
             part = self._settings.random.uniform(*_SESSION_PART)
             self._timer = self._loop.call_later(lifetime_ms / 1000 * part, self._start_renewal)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from dataclasses import fields
+from functools import partial
 from random import Random
 
 from kclient import __version__
@@ -22,6 +22,7 @@ from kclient.net.sasl import (
     TokenProvider,
 )
 from kclient.net.tls import make_context
+from kclient.net.tls_files import TlsFiles, trusted_by_default
 from kclient.types import Secret
 
 log = logging.getLogger(__name__)
@@ -68,8 +69,9 @@ def _refuse_what_would_be_ignored(config: ClientConfig) -> None:
             )
 
 
-def _tls(config: ClientConfig) -> ssl.SSLContext:
-    return make_context(
+def _tls(config: ClientConfig) -> TlsFiles:
+    make = partial(
+        make_context,
         context=config.ssl_context,
         cafile=config.ssl_cafile,
         capath=config.ssl_capath,
@@ -81,6 +83,9 @@ def _tls(config: ClientConfig) -> ssl.SSLContext:
         password=_secret(config.ssl_password),
         check_hostname=config.ssl_check_hostname,
     )
+    files = [config.ssl_cafile, config.ssl_capath, config.ssl_certfile, config.ssl_keyfile]
+    own = (config.ssl_context, config.ssl_cafile, config.ssl_capath, config.ssl_cadata)
+    return TlsFiles(make, files if any(own) else files + trusted_by_default())
 
 
 def _authenticator(config: ClientConfig) -> Authenticator:

@@ -1,6 +1,7 @@
-"""TLS: the context that connections are made with, and what a failed handshake means. Called by `dial`.
+"""TLS: the context that connections are made with, and what a failed handshake means.
 
 Certificates come from PEM files or as PEM text; errors name the option and the file, never what is in it.
+When a context is made again is said in `tls_files`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote_plus
 
@@ -18,6 +19,7 @@ from kclient.errors import AuthenticationError, ConfigurationError, KafkaConnect
 from kclient.net.sasl.exchange import is_text, shown
 from kclient.net.sasl.oauth import Token
 from kclient.net.tls import Location, make_context
+from kclient.net.tls_files import TlsFiles, trusted_by_default
 from kclient.types import Secret
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ class ClientCredentials:
         self._urlencode = urlencode
         self._timeout = timeout
         self._transport = transport
-        self._tls = make_context(cafile=cafile, context=ssl_context)
+        files = [cafile] if cafile or ssl_context else trusted_by_default()
+        self._tls = TlsFiles(partial(make_context, cafile=cafile, context=ssl_context), files)
 
     def __repr__(self) -> str:
         return f"<ClientCredentials {self._client_id!r} at {self._endpoint}>"
@@ -109,7 +112,7 @@ class ClientCredentials:
         auth = httpx.BasicAuth(encode(self._client_id), encode(self._client_secret.reveal()))
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         client = httpx.AsyncClient(
-            verify=self._tls,
+            verify=self._tls.context(),
             transport=self._transport,
             trust_env=False,
             follow_redirects=False,

@@ -179,6 +179,33 @@ async def test_renewal_waits_for_the_token_without_holding_requests(
     await connection.wait_closed()
 
 
+@pytest.mark.parametrize("seconds", [12, 300])
+async def test_a_token_that_cannot_be_had_is_asked_for_until_the_session_ends(
+    loop: VirtualLoop, brokers: Brokers, seconds: int
+) -> None:
+    """No request fails for want of a token as long as the broker does not ask for one."""
+
+    class Failing(Plain):
+        fails_until = 0.0
+
+        async def exchange(self, host: str, /) -> Any:
+            if loop.time() < self.fails_until:
+                raise AuthenticationError("the token service is down")
+            return await super().exchange(host)
+
+    cluster = brokers(sasl=login(lifetime=600))
+    failing = Failing("alice", Secret("wonderland"))
+    connection = await connect(loop, cluster[1], sasl=failing)
+    failing.fails_until = 600 * 0.95 + seconds
+    await asyncio.sleep(590)
+    assert await outcome(connection, "a", Deadline.after(loop, 5)) == "a"
+    await asyncio.sleep(20)
+    assert connection.closed == (seconds == 300)
+    assert connection.error is None or isinstance(connection.error, AuthenticationError)
+    connection.close()
+    await connection.wait_closed()
+
+
 async def test_a_renewal_that_is_refused_closes_with_an_authentication_error(
     loop: VirtualLoop, brokers: Brokers
 ) -> None:
