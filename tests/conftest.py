@@ -25,8 +25,10 @@ _TOGETHER = {
     "tests/spark/test_kills": "Spark that is killed",
     "tests/spark/": "Spark",
     "tests/integration/test_security_": "secured brokers",
+    "tests/integration/test_passing_refusals": "secured brokers",
     "tests/integration/test_producer_refusals": "secured brokers",
     "tests/integration/test_producer_security": "secured brokers",
+    "tests/integration/test_unreadable_topics": "secured brokers",
 }
 
 

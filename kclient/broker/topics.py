@@ -7,7 +7,6 @@ leader is changing a number and beginning an epoch. What outlives a run is in `d
 from __future__ import annotations
 
 import asyncio
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,12 +24,11 @@ from kclient.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from kclient.topics import illegal
 from kclient.types import TopicPartition
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
-_LONGEST_NAME = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class PartitionState:
@@ -88,20 +86,9 @@ class TopicState:
 
 def check_name(name: str) -> None:
     """Raise Kafka's words for a name that no topic can have."""
-    if not name:
-        raise InvalidTopicError("Topic name is invalid: the empty string is not allowed")
-    if name in (".", ".."):
-        raise InvalidTopicError(f"Topic name is invalid: '{name}' is not allowed")
-    if len(name) > _LONGEST_NAME:
-        raise InvalidTopicError(
-            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length "
-            f"{_LONGEST_NAME}"
-        )
-    if not _LEGAL.fullmatch(name):
-        raise InvalidTopicError(
-            f"Topic name is invalid: '{name}' contains one or more characters other than "
-            "ASCII alphanumerics, '.', '_' and '-'"
-        )
+    reason = illegal(name)
+    if reason is not None:
+        raise InvalidTopicError(f"Topic name is invalid: {reason}")
 
 
 class TopicCatalogue:

@@ -22,6 +22,7 @@ from kclient.cluster.link import Link
 from kclient.cluster.metadata import Metadata
 from kclient.cluster.refresher import Refresher
 from kclient.cluster.retry import Backoff
+from kclient.cluster.unreachable import Unreachable
 from kclient.config import ClientConfig, Endpoint
 from kclient.errors import (
     ClientClosedError,
@@ -61,6 +62,7 @@ class ClusterHealth:
     """Whether the client is in touch with its cluster. Ages are in seconds, None where it never happened.
 
     `failure` says why the client does not work any more, and can only be closed; None while it works.
+    `complaints` are what is the matter now and may pass, such as a broker whose address leads nowhere.
     """
 
     connected: bool
@@ -69,6 +71,7 @@ class ClusterHealth:
     metadata_age: float | None
     last_error: str | None
     failure: str | None = None
+    complaints: tuple[str, ...] = ()
 
 
 class Cluster:
@@ -95,6 +98,9 @@ class Cluster:
             self.tasks,
         )
         self.metadata.listen(self._drop_stale_links)
+        self._unreachable = Unreachable(
+            lambda: self.metadata.snapshot, lambda: self.metadata.last_error, config.endpoints()
+        )
         self.coordinators = Coordinators(self.call, self.metadata)
         self._silent: set[int] = set()
 
@@ -209,7 +215,12 @@ class Cluster:
             metadata_age=None if success is None else now - success,
             last_error=str(error) if error else None,
             failure=None if self.tasks.failure is None else str(self.tasks.failure),
+            complaints=self.complaints(),
         )
+
+    def complaints(self) -> tuple[str, ...]:
+        """What is the matter now and may pass."""
+        return self._unreachable.complaints()
 
     def owes_an_answer(self, node_id: int, owes: bool) -> None:
         """Tell of a broker that is silent on some connection, or no more: meanwhile others are asked first.
@@ -248,7 +259,8 @@ class Cluster:
             config = self.config
             backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, self.random)
             idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else None
-            link = self._links[endpoint, lane] = Link(endpoint, self._settings, backoff, idle)
+            link = Link(endpoint, self._settings, backoff, idle, self._unreachable.tried)
+            self._links[endpoint, lane] = link
         return link
 
     async def _fetch_metadata(self, topics: list[str] | None) -> MetadataResponse:
@@ -289,6 +301,7 @@ class Cluster:
             if key[0] not in wanted and not link.pending:
                 del self._links[key]
                 link.retire()
+                self._unreachable.forget(key[0])
 
 
 def _topic_named(name: str) -> MetadataRequest.MetadataRequestTopic:

@@ -6,6 +6,7 @@ Keyed by address and not by node: a broker that moves gets a new link, two names
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from copy import copy
 
 from kclient.clock import Deadline
@@ -16,13 +17,20 @@ from kclient.net.connection import Connection
 from kclient.net.dial import DialSettings, dial
 
 _IDLE_STEP = 1.0
+# Told of every attempt: the address, why it failed (None if it did not), and when it began.
+Tried = Callable[[Endpoint, BaseException | None, float], object]
 
 
 class Link:
     """Hands out the connection to an address. Callers that come while it is dialled share that attempt."""
 
     def __init__(
-        self, endpoint: Endpoint, settings: DialSettings, backoff: Backoff, max_idle: float | None
+        self,
+        endpoint: Endpoint,
+        settings: DialSettings,
+        backoff: Backoff,
+        max_idle: float | None,
+        tried: Tried | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.connection: Connection | None = None
@@ -30,8 +38,10 @@ class Link:
         self._settings = settings
         self._backoff = backoff
         self._max_idle = max_idle
+        self._tried = tried
         self._loop = asyncio.get_running_loop()
         self._not_before = 0.0
+        self._began = 0.0  # the attempt under way
         self._dialling: asyncio.Task[Connection] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -105,6 +115,7 @@ class Link:
         wait = self._not_before - self._loop.time()
         if wait > 0:
             await asyncio.sleep(wait)
+        self._began = self._loop.time()
         return await dial(
             self.endpoint, self._settings, Deadline.after(self._loop, self._settings.setup_timeout)
         )
@@ -122,6 +133,8 @@ class Link:
             self._not_before = self._loop.time() + self._backoff.next()
             if isinstance(error, KafkaError):
                 self.last_error = error
+        if self._tried is not None:
+            self._tried(self.endpoint, error, self._began)
 
     def _dialled_connection(self, connection: Connection) -> None:
         """Take over a connection, which may have ended, or be unwanted, since the attempt succeeded."""

@@ -19,6 +19,7 @@ from kclient.clock import Deadline
 from kclient.cluster.metadata import Broker, Metadata
 from kclient.cluster.retry import Backoff
 from kclient.errors import ClientClosedError, KafkaError
+from kclient.reminders import AT_ONCE_IN_LOG, Reminders
 from kclient.types import TopicPartition
 from kclient.wire.messages.metadata import MetadataResponse
 
@@ -31,6 +32,9 @@ Listener = Callable[[Metadata], None]
 # Seconds for which a topic that was looked up is kept: its fetch may have to wait for the back-off, and with
 # a shorter age the topic would be forgotten before it was asked for.
 _LEAST_KEPT = 10.0
+_OUTAGE = "an outage"
+# Seconds between attempts after a refusal: 1, 2, 4, and then this.
+_AFTER_REFUSAL = 5.0
 
 
 class Refresher:
@@ -54,6 +58,8 @@ class Refresher:
         self._looked_up: dict[str, float] = {}  # topic: when it was last asked for
         self._all_topics = False
         self._whole = False  # everything is to be fetched again, not only `_wanted`
+        self._needed = False  # by somebody who asked and does not wait
+        self._again: asyncio.TimerHandle | None = None
         self._wanted: set[str] = set()
         self._asked = asyncio.Event()
         self._asked_anew = asyncio.Event()  # about something that no fetch was about yet
@@ -66,12 +72,15 @@ class Refresher:
         self._tasks = tasks
         tasks.when_failed(self._release)
         self._stopped = False
+        self._reminders = Reminders(AT_ONCE_IN_LOG)
 
     def start(self) -> None:
         self._task = self._tasks.start(self._run(), "kclient metadata")
 
     async def stop(self) -> None:
         self._stopped = True
+        if self._again is not None:
+            self._again.cancel()
         if self._task is None:
             self._end()
             return
@@ -92,6 +101,10 @@ class Refresher:
 
     def ask(self, topic: str | None = None) -> None:
         """Wish for a fresh snapshot soon, or for news of one topic; does not wait."""
+        self._needed = True
+        self._wish(topic)
+
+    def _wish(self, topic: str | None) -> None:
         if topic is None:
             self._whole = True
         else:
@@ -148,7 +161,7 @@ class Refresher:
         self._tasks.check()
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
-        self.ask(topic)
+        self._wish(topic)
         try:
             async with asyncio.timeout_at(deadline.at):
                 await waiter
@@ -163,6 +176,7 @@ class Refresher:
         return self.snapshot
 
     def _ask_anew(self, topics: Iterable[str]) -> None:
+        self._needed = True
         self._wanted |= set(topics)
         self._asked_anew.set()
         self._asked.set()
@@ -238,22 +252,32 @@ class Refresher:
             self._pauses.reset()
 
     def _failed(self, error: KafkaError, waiting: list[asyncio.Future[None]]) -> None:
-        log.log(logging.DEBUG if self.last_error else logging.WARNING, "cannot fetch metadata: %s", error)
+        due = self._reminders.due(_OUTAGE, self._loop.time())
+        log.log(logging.WARNING if due else logging.DEBUG, "cannot fetch metadata: %s", error)
         self.last_error = error
         self._waiters += waiting
         if error.retriable:
             self._asked.set()
         else:
-            # Trying a refused password again by ourselves would only lock the account.
             self._release(error)
             for listener in self._failure_listeners:
                 listener(error)
+            # What is refused now may be allowed again. But a password that nobody needs is not shown again.
+            if self._again is not None:
+                self._again.cancel()
+            if self._needed and not self._stopped:
+                pause = min(_AFTER_REFUSAL, float(1 << min(self._backoff.attempts, 8)))
+                self._again = self._loop.call_later(pause, self._asked.set)
 
     def _succeeded(
         self, response: MetadataResponse, topics: list[str] | None, waiting: list[asyncio.Future[None]]
     ) -> None:
         self.last_error = None
+        self._needed = self._asked.is_set()  # since this fetch began
+        if self._again is not None:
+            self._again.cancel()
         self.last_success = self._loop.time()
+        self._reminders.over(_OUTAGE)
         self._backoff.reset()
         unwanted = set(topics or ()) - {*self._topics, *self._looked_up}  # forgotten while asked for
         self._publish(self.snapshot.merge(response, topics).without(unwanted))

@@ -10,6 +10,7 @@ from operator import index
 from typing import Any, SupportsIndex
 
 from kclient.errors import ConfigurationError
+from kclient.topics import check_topic
 from kclient.types import OffsetAndMetadata, TopicPartition
 
 _LAST_OFFSET = 2**63 - 1
@@ -63,6 +64,7 @@ def topic_partition(given: object) -> TopicPartition:
     """A partition as callers may write it; complains about what is none."""
     match given:
         case (str(topic), SupportsIndex() as number) if index(number) >= 0:
+            check_topic(topic)
             return TopicPartition(topic, index(number))
     raise ConfigurationError(f'{given!r} is no partition: give TopicPartition("orders", 0)')
 

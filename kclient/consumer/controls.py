@@ -13,6 +13,7 @@ from kclient.consumer.engine import Engine
 from kclient.consumer.metrics import ConsumerMetrics
 from kclient.consumer.seam import CommitCallback, GroupHealth
 from kclient.errors import ConfigurationError, IllegalStateError
+from kclient.topics import check_topic
 from kclient.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 _NEVER_CONNECTED = ClusterHealth(
@@ -33,13 +34,18 @@ class PartitionHealth:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHealth:
-    """How a consumer is. Ages are in seconds, None where it never happened; `group` is None without one."""
+    """How a consumer is. Ages are in seconds, None where it never happened; `group` is None without one.
+
+    `complaints` are what keeps records from coming now, a sentence or two for each cause: a topic that does
+    not exist or may not be read, a broker that cannot be reached. `last_error` may be of long ago.
+    """
 
     cluster: ClusterHealth
     group: GroupHealth | None
     partitions: Mapping[TopicPartition, PartitionHealth]
     last_poll_age: float | None
     last_error: str | None
+    complaints: tuple[str, ...] = ()
 
 
 class Controls:
@@ -198,12 +204,14 @@ class Controls:
             for partition, cursor in list(engine.subscription.cursors.items())
         }
         last_poll = engine.last_poll
+        cluster = _NEVER_CONNECTED if engine.cluster is None else engine.cluster.health()
         return ConsumerHealth(
-            cluster=_NEVER_CONNECTED if engine.cluster is None else engine.cluster.health(),
+            cluster=cluster,
             group=None if engine.group is None else engine.group.health(),
             partitions=partitions,
             last_poll_age=None if last_poll is None or loop is None else loop.time() - last_poll,
             last_error=None if error is None else str(error),
+            complaints=(() if reader is None else reader.complaints.texts()) + cluster.complaints,
         )
 
     # The group
@@ -232,7 +240,8 @@ class Controls:
 def _names(topics: Iterable[object]) -> frozenset[str]:
     names: set[str] = set()
     for name in topics:
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str):
             raise ConfigurationError(f"topic {name!r} must be a name")
+        check_topic(name)
         names.add(name)
     return frozenset(names)

@@ -33,6 +33,7 @@ from kclient.types import OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from kclient.cluster.retry import Backoff
     from kclient.consumer.hand import Hand
+    from kclient.errors import KafkaError
 
 EARLIEST = -2
 LATEST = -1
@@ -101,6 +102,7 @@ class Cursor:
         "replica_until",
         "state",
         "target",
+        "trouble",
     )
 
     def __init__(
@@ -132,6 +134,7 @@ class Cursor:
         self.max_bytes = 0  # what a batch that did not fit needs
         self.not_before = 0.0
         self.backoff: Backoff | None = None
+        self.trouble: KafkaError | None = None  # what the last answer about it was, if that was an error
 
     def __repr__(self) -> str:
         flags = "".join(f" {name}" for name in ("paused", "fenced", "asked") if getattr(self, name))

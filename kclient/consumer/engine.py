@@ -33,13 +33,22 @@ from kclient.consumer.reader import Reader
 from kclient.consumer.seam import Group, OffsetStore
 from kclient.consumer.subscription import Subscription
 from kclient.ending import Ending
-from kclient.errors import ClientClosedError, ConfigurationError, IllegalStateError, KafkaError, WakeupError
+from kclient.errors import (
+    ClientClosedError,
+    ConfigurationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    WakeupError,
+)
 from kclient.types import OffsetAndMetadata, TopicPartition
 
 # From another thread, the group is told of the application's calls at most so often, in seconds.
 _TELL_EVERY = 0.05
 # How much of the time for closing the group may take, so that some is left for tasks and sockets.
 _GROUPS_SHARE = 0.9
+# The state of a member, of either protocol, whose group has shared the partitions.
+_STABLE = "stable"
 # What ending tasks, and closing sockets, may take in any case, in seconds.
 GRACE = 0.1
 
@@ -109,6 +118,7 @@ class Engine:
             await cluster.close()
             raise
         self.reader = Reader(cluster, self.config, self.subscription, self.buffer, self.clock, self.counters)
+        self.reader.standby = self._standby
         if self._settings is not None:
             self._membership = Membership(cluster, self._settings, self.subscription)
             self.group, self.reader.store = self._membership, self._membership.commits
@@ -190,6 +200,7 @@ class Engine:
             self.post(self.group.polled)
         self.check()
         self.finish_batch()
+        self.raise_complaint()  # also where other topics have records, of which there may always be some
 
     def finish_batch(self) -> None:
         """The application is done with all it got: it asks for more, closes or unsubscribes."""
@@ -226,10 +237,22 @@ class Engine:
         self.buffer.starve()
 
     def raise_complaint(self) -> None:
-        """Raise what the reader came upon, each complaint once."""
-        reader = self.reader
-        if reader is not None and reader.complaints:
-            raise reader.complaints.popitem()[1]
+        """Raise what keeps this consumer from reading, each cause once and again with growing pauses."""
+        error = None if self.reader is None else self.reader.complaints.take()
+        if error is not None:
+            raise error
+
+    def _standby(self) -> str | None:
+        """That this member of a group has nothing to read, if that is so."""
+        if self._membership is None or not self.subscription.subscribing:
+            return None
+        state = self._membership.health().state
+        reason = (
+            "the group has more members than these topics have partitions"
+            if state == _STABLE
+            else f"the group has not given it any yet (its membership: {state})"
+        )
+        return f"no partition is assigned to this member of group {self.config.group_id!r}: {reason}"
 
     def wakeup(self) -> None:
         """End the application's waiting; the bell is rung by the caller, who knows from where he calls."""
@@ -336,6 +359,7 @@ class Engine:
         cluster, reader = self.opened(), self.reader
         assert reader is not None
         deadline = cluster.deadline(timeout_ms)
+        lacking: set[str] = set()
         try:
             async with asyncio.timeout_at(deadline.at):
                 while True:
@@ -343,13 +367,18 @@ class Engine:
                     known = {each: position for each, position in found.items() if position is not None}
                     if len(known) == len(found):
                         return known
+                    lacking = {each.topic for each in found.keys() - known.keys()}
                     self.check_failures()
-                    self.raise_complaint()
+                    reader.complaints.check(lacking)
                     self.buffer.starve()
                     self._check_stuck(found)
                     await reader.progress()
         except TimeoutError:
-            raise deadline.expired("finding positions") from reader.last_error
+            late = deadline.expired("finding positions")
+            reasons = [*reader.complaints.texts(lacking), *cluster.complaints()]
+            if reasons:
+                late = KafkaTimeoutError(f"{late}: {'; '.join(reasons)}")
+            raise late from reader.last_error
 
     def _check_stuck(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """Raise why there will be no position, where only a seek helps."""

@@ -255,7 +255,8 @@ class Fetcher(Worker):
             chunks.append(verdict.chunk)
         match verdict.todo:
             case Todo.NOTHING | Todo.HAND_OVER:
-                cursor.backoff = None
+                if cursor.backoff is not None:
+                    reader.recovered(cursor)
             case Todo.BREAK_OFF:
                 cursor.happens(Event.FAILED)
             case Todo.TURN_TO:
@@ -270,9 +271,8 @@ class Fetcher(Worker):
             case Todo.WAIT:
                 reader.delay(cursor)
             case Todo.REPORT:
-                reader.delay(cursor)
                 assert verdict.error is not None
-                reader.report(verdict.error, f"{cursor.partition.topic}-{cursor.partition.partition}")
+                reader.failed(cursor, verdict.error)
 
     def _take_hint(self, partition: TopicPartition, data: Data, response: FetchResponse) -> bool:
         """Believe the broker that names the new leader with its error (KIP-951)."""

@@ -84,7 +84,7 @@ class Positioner(Worker):
                     self._found(cursor, outcome)
 
     def _found(self, cursor: Cursor, found: OffsetAndTimestamp) -> None:
-        cursor.backoff = None
+        self._reader.recovered(cursor)
         cursor.find(found.offset, NO_EPOCH if found.leader_epoch is None else found.leader_epoch)
 
     async def _validate(self, cursors: list[Cursor]) -> None:
@@ -103,7 +103,7 @@ class Positioner(Worker):
                 elif 0 <= outcome.offset < cursor.fetch_offset:
                     self._truncate(cursor, outcome)
                 else:
-                    cursor.backoff = None
+                    self._reader.recovered(cursor)
                     cursor.happens(Event.VALID)
 
     def _truncate(self, cursor: Cursor, end: EpochEnd) -> None:
@@ -148,7 +148,13 @@ class Lookup(Worker):
 
     async def _step(self) -> float:
         reader = self._reader
-        cursors = reader.subscription.in_state(State.LOOKING_UP)
+        snapshot = reader.cluster.metadata.snapshot
+        # The group says nothing of a topic that this client may not see, nor of others asked for with it.
+        cursors = [
+            cursor
+            for cursor in reader.subscription.in_state(State.LOOKING_UP)
+            if cursor.partition.topic in snapshot.topics and cursor.partition.topic not in snapshot.errors
+        ]
         if not cursors:
             return FOREVER
         found = {}

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from math import ceil
 
 from kclient.clock import Clock
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Metadata
 from kclient.consumer.answers import Policy
 from kclient.consumer.buffer import FetchBuffer
+from kclient.consumer.complaints import Complaints
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.cursor import EARLIEST, LATEST, Cursor, Event, State
 from kclient.consumer.fetcher import Fetcher
@@ -22,8 +24,10 @@ from kclient.consumer.metrics import Counters
 from kclient.consumer.positioner import Lookup, Positioner
 from kclient.consumer.seam import OffsetStore
 from kclient.consumer.subscription import Subscription
+from kclient.consumer.unreadable import Found, about_partitions, about_pattern, about_topics, answered, failed
 from kclient.consumer.worker import Worker
-from kclient.errors import KafkaError
+from kclient.errors import AuthorizationError, InvalidTopicError, KafkaError
+from kclient.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +57,9 @@ class Reader:
             may_reset=config.auto_offset_reset != "none",
         )
         self.last_error: KafkaError | None = None
-        # What the application has to be told, by what it is about.
-        self.complaints: dict[str, KafkaError] = {}
+        self.complaints = Complaints(self._end_waiting, self.look_soon)
+        # Says so, if this consumer belongs to a group and was given nothing.
+        self.standby: Callable[[], str | None] = lambda: None
         self._loop = asyncio.get_running_loop()
         self._backoff = cluster.brief_backoff()
         self._fetchers: dict[int, Fetcher] = {}
@@ -62,6 +67,9 @@ class Reader:
         self._lookup: Lookup | None = None
         self._followed: frozenset[str] = frozenset()
         self._scheduled: asyncio.Handle | None = None
+        self._looking: asyncio.Handle | None = None
+        self._leaderless: list[TopicPartition] = []
+        self._troubled: dict[Cursor, None] = {}
         self._asking: asyncio.TimerHandle | None = None
         self._pulse: asyncio.Future[None] = self._loop.create_future()
         self._closed = False
@@ -74,12 +82,11 @@ class Reader:
     async def close(self) -> None:
         """End all workers."""
         self._closed = True
-        for handle in (self._scheduled, self._asking):
+        for handle in (self._scheduled, self._looking, self._asking):
             if handle is not None:
                 handle.cancel()
-        workers: list[Worker] = [*self._fetchers.values(), *self._positioners.values()]
-        if self._lookup is not None:
-            workers.append(self._lookup)
+        self.complaints.close()
+        workers = self._workers()
         for worker in workers:  # before anything is awaited: whoever waits here may be cancelled
             worker.retire()
         await asyncio.gather(*(worker.stop() for worker in workers))
@@ -127,25 +134,77 @@ class Reader:
         self.delay(cursor)
         if error.refresh_metadata or error.retriable:
             self.cluster.metadata.ask()
+        if isinstance(error, AuthorizationError):
+            # At whole seconds: else each partition of a topic would soon have a request of its own.
+            cursor.not_before = ceil(cursor.not_before)
+        cursor.trouble = error
+        self._troubled[cursor] = None
         self.report(error, f"{cursor.partition.topic}-{cursor.partition.partition}")
+
+    def recovered(self, cursor: Cursor) -> None:
+        """A broker has answered about a cursor that was left alone for a while."""
+        cursor.backoff = cursor.trouble = None
+        if cursor in self._troubled:
+            del self._troubled[cursor]
+            self.look_soon()
 
     def report(self, error: KafkaError, about: str) -> None:
         """Note what went wrong; what cannot pass by itself is raised from the application's next call."""
         log.debug("%s: %s", about, error)
         self.last_error = error
-        if not error.retriable and not isinstance(error, TimeoutError):
-            self.complaints[about] = error
-            self.subscription.wake()
+        self.look_soon()
+
+    # What is the matter
+
+    def look_soon(self) -> None:
+        """Find out what is the matter, once, in the loop's next turn.
+
+        Not the business of `changed`, which would end the pauses of the workers whose troubles these are.
+        """
+        if self._looking is None and not self._closed:
+            self._looking = self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        """Find out what keeps this consumer from reading."""
+        self._looking = None
+        subscription, snapshot = self.subscription, self.cluster.metadata.snapshot
+        present: Found = {}
+        for worker in self._workers():
+            if worker.trouble is not None and _is_raised(worker.trouble):
+                present |= failed(worker.trouble, worker.name)
+        self._troubled = {cursor: None for cursor in self._troubled if not cursor.dropped}
+        for cursor in self._troubled:
+            if cursor.trouble is not None and _is_raised(cursor.trouble):
+                present |= answered(cursor.trouble, cursor.partition.topic)
+        present |= about_partitions(self._leaderless, snapshot)
+        present |= about_topics(self._followed, self.complaints.present, snapshot)
+        pattern = subscription.pattern
+        if pattern is not None and not subscription.topics and subscription.subscribed() is not None:
+            present |= about_pattern(pattern.pattern)
+        idle = not subscription.cursors and not present
+        self.complaints.found(present, self.standby() if idle else None)
+
+    def _end_waiting(self) -> None:
+        """Have the application's calls, those for records and those for positions, look at the complaints."""
+        self.subscription.wake()
+        self._beat()
+
+    def _beat(self) -> None:
+        pulse, self._pulse = self._pulse, self._loop.create_future()
+        pulse.set_result(None)
+
+    def _workers(self) -> list[Worker]:
+        lookup: list[Worker] = [] if self._lookup is None else [self._lookup]
+        return [*self._fetchers.values(), *self._positioners.values(), *lookup]
 
     # Spreading
 
     def _spread(self) -> None:
         self._scheduled = None
-        pulse, self._pulse = self._pulse, self._loop.create_future()
-        pulse.set_result(None)
+        self._beat()
         snapshot = self.cluster.metadata.snapshot
         self._follow()
-        leaderless = False
+        leaderless: list[TopicPartition] = []
         nodes: set[int] = set()
         leaders: set[int] = set()
         looking = False
@@ -153,7 +212,8 @@ class Reader:
         with self.subscription.lock:
             for cursor in self.subscription.cursors.values():
                 leader = snapshot.leader(cursor.partition)
-                leaderless = leaderless or leader is None
+                if leader is None:
+                    leaderless.append(cursor.partition)
                 _see_leader(cursor, snapshot)
                 if cursor.state is State.FETCHING:
                     source = self.source(cursor, snapshot, now)
@@ -165,7 +225,9 @@ class Reader:
                     leaders.add(leader)
         self._wake(nodes, leaders, looking)
         self._retire(snapshot)
-        self._ask_for_leaders(leaderless)
+        self._leaderless = leaderless
+        self._ask_again(bool(leaderless or self._undescribed(snapshot)))
+        self._look()
 
     def _wake(self, nodes: Iterable[int], leaders: Iterable[int], looking: bool) -> None:
         for node in nodes:
@@ -194,9 +256,14 @@ class Reader:
             metadata.forget(self._followed - wanted)
             self._followed = wanted
 
-    def _ask_for_leaders(self, leaderless: bool) -> None:
-        """While a partition has no leader that we know of, ask again and again, more and more slowly."""
-        if not leaderless:
+    def _undescribed(self, snapshot: Metadata) -> list[str]:
+        """The topics that are not there, or not for this client, but may be later."""
+        final = InvalidTopicError.code
+        return [each for each in snapshot.errors.keys() & self._followed if snapshot.errors[each] != final]
+
+    def _ask_again(self, lacking: bool) -> None:
+        """While a topic, or a partition's leader, is not known, ask again and again, more and more slowly."""
+        if not lacking:
             self._backoff.reset()
             if self._asking is not None:
                 self._asking.cancel()
@@ -206,7 +273,16 @@ class Reader:
 
     def _ask(self) -> None:
         self._asking = None
-        self.cluster.metadata.ask()
+        metadata = self.cluster.metadata
+        for topic in self._undescribed(metadata.snapshot):
+            metadata.ask(topic)
+        if any(partition.topic not in metadata.snapshot.errors for partition in self._leaderless):
+            metadata.ask()
+
+
+def _is_raised(error: KafkaError) -> bool:
+    """Whether the application has to be told: it does not pass by itself, or nobody knows whether it does."""
+    return not error.retriable and not isinstance(error, TimeoutError)
 
 
 def _see_leader(cursor: Cursor, snapshot: Metadata) -> None:

@@ -115,7 +115,10 @@ class GroupSettings:
 
 @dataclass(frozen=True, slots=True)
 class GroupHealth:
-    """The membership as `health()` shows it. Ages are in seconds, None where it never happened."""
+    """The membership as `health()` shows it. Ages are in seconds, None where it never happened.
+
+    `refused` says why the group does not take this member now, None if it does, or was not asked.
+    """
 
     state: str
     member_id: str
@@ -124,6 +127,7 @@ class GroupHealth:
     last_heartbeat_age: float | None
     last_poll_age: float | None
     last_error: str | None
+    refused: str | None = None
 
 
 class OffsetStore(Protocol):
@@ -169,7 +173,10 @@ class Group(Protocol):
         """Who this member is now, for transactions."""
 
     def take_error(self) -> KafkaError | None:
-        """What the application's call shall raise: a final error each time, a failed listener's once."""
+        """What the application's call shall raise: a final error each time, any other once.
+
+        One that lasts comes again with growing pauses.
+        """
 
     def health(self) -> GroupHealth: ...
 

@@ -23,6 +23,7 @@ class Worker(ABC):
 
     def __init__(self, reader: Reader, name: str) -> None:
         self.name = name
+        self.trouble: KafkaError | None = None  # why the last attempt failed
         self._reader = reader
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
@@ -53,7 +54,7 @@ class Worker(ABC):
             self._event.clear()
             try:
                 wait = await self._step()
-                self._backoff.reset()
+                self._recover()
             except KafkaError as error:
                 wait = self._failed(error)
             except Exception as error:  # noqa: BLE001 - were this task to end, the application would wait in vain
@@ -61,7 +62,14 @@ class Worker(ABC):
             if wait > 0:
                 await self._sleep(wait)
 
+    def _recover(self) -> None:
+        self._backoff.reset()
+        if self.trouble is not None:
+            self.trouble = None
+            self._reader.look_soon()
+
     def _failed(self, error: KafkaError) -> float:
+        self.trouble = error
         self._reader.report(error, self.name)
         if error.refresh_metadata:
             self._reader.cluster.metadata.ask()

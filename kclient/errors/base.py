@@ -145,7 +145,10 @@ class DataDirectoryError(KafkaError):
 
 
 class AuthenticationError(KafkaError):
-    """Client and broker could not agree on who the client is, over SASL or TLS; trying again cannot help."""
+    """Client and broker could not agree on who the client is, over SASL or TLS.
+
+    Trying again at once cannot help; later it does, when a password, token or certificate is right again.
+    """
 
 
 class CommitFailedError(KafkaError):

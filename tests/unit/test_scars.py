@@ -74,7 +74,7 @@ SCARS: dict[str, tuple[str, ...]] = {
         "unit/admin/test_client.py::test_a_deleted_topic_is_no_longer_followed",
     ),
     "metadata is a storm of log lines": (
-        "unit/cluster/test_refresher.py::test_an_outage_is_one_warning_and_not_a_storm",
+        "unit/cluster/test_refresher.py::test_an_outage_is_a_warning_again_after_growing_pauses_and_not_a_storm",
         "unit/consumer/test_outages.py::test_a_consumer_reads_on_after_the_whole_cluster_was_down",
     ),
     "linger_ms acts as a rate limit": (

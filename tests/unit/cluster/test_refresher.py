@@ -211,6 +211,33 @@ async def test_whoever_waits_sits_out_passing_failures(loop: VirtualLoop) -> Non
     await refresher.stop()
 
 
+async def test_what_somebody_needs_is_asked_for_again_after_a_refusal_but_slowly(loop: VirtualLoop) -> None:
+    """It may pass. Nobody waits for it, so nobody else would ask again."""
+    source = Source(loop)
+    refresher = started(source)
+    source.failures = [AuthenticationError("wrong password") for _ in range(6)]
+    refresher.ask("orders")
+    await asyncio.sleep(60)
+    pauses = [later - earlier for earlier, later in zip(source.times, source.times[1:], strict=False)]
+    assert pauses == pytest.approx([1, 2, 4, 5, 5, 5], abs=0.5)
+    assert refresher.last_error is None
+    assert loop.time() < 70
+    await refresher.stop()
+
+
+async def test_a_need_that_arises_while_metadata_is_fetched_outlasts_a_refusal(loop: VirtualLoop) -> None:
+    source = Source(loop, takes=1.0)
+    refresher = started(source)
+    refresher.ask()
+    await asyncio.sleep(0.5)
+    refresher.ask()
+    await asyncio.sleep(1.0)  # the first answer has come, the second question is on its way
+    source.failures = [AuthenticationError("wrong password")]
+    await asyncio.sleep(10)
+    assert len(source.asked) == 3
+    await refresher.stop()
+
+
 async def test_a_final_failure_is_told_at_once_to_all_and_not_repeated_by_itself(loop: VirtualLoop) -> None:
     source = Source(loop)
     source.failures = [AuthenticationError("wrong password")]
@@ -326,7 +353,7 @@ async def test_listeners_hear_of_every_new_snapshot(loop: VirtualLoop) -> None:
 # Logs
 
 
-async def test_an_outage_is_one_warning_and_not_a_storm(
+async def test_an_outage_is_a_warning_again_after_growing_pauses_and_not_a_storm(
     loop: VirtualLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -334,13 +361,13 @@ async def test_an_outage_is_one_warning_and_not_a_storm(
     source.failures = [KafkaConnectionError("down") for _ in range(500)]
     refresher = started(source)
     with pytest.raises(KafkaTimeoutError):
-        await refresher.refreshed(within(loop, 120))
-    assert [record.getMessage() for record in caplog.records] == ["cannot fetch metadata: down"]
+        await refresher.refreshed(within(loop, 170))
+    assert [record.getMessage() for record in caplog.records] == ["cannot fetch metadata: down"] * 2
     source.failures.clear()
     await refresher.refreshed(within(loop))
     source.failures = [KafkaConnectionError("down again")]
     await refresher.refreshed(within(loop))
-    assert len(caplog.records) == 2
+    assert len(caplog.records) == 3
     await refresher.stop()
 
 

@@ -129,7 +129,7 @@ def test_what_is_no_time_is_refused(timestamp: Any) -> None:
     live(story)
 
 
-@pytest.mark.parametrize("name", ["", None, ["orders"]])
+@pytest.mark.parametrize("name", [None, ["orders"]])
 def test_what_is_no_topic_is_refused(name: Any) -> None:
     with pytest.raises(ConfigurationError, match="must be a name"):
         AsyncConsumer(name)
