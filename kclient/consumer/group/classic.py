@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kclient.clock import Deadline
@@ -20,14 +21,12 @@ from kclient.consumer.group.context import GroupContext
 from kclient.consumer.group.holdings import Patience
 from kclient.consumer.group.leader import Basis, find_basis, look_up, share
 from kclient.consumer.group.protocol import decode_assignment
+from kclient.consumer.group.refusals import FINAL, Refusals, is_refusal
 from kclient.consumer.seam import Subscribed
 from kclient.errors import (
-    AuthenticationError,
-    FencedInstanceIdError,
     IllegalGenerationError,
     InconsistentGroupProtocolError,
     KafkaError,
-    KafkaTimeoutError,
     MemberIdRequiredError,
     RebalanceInProgressError,
     UnknownMemberIdError,
@@ -59,6 +58,8 @@ class ClassicMember:
         self._cooperative = all(assignor.cooperative for assignor in assignors)
         self._loop = asyncio.get_running_loop()
         self._backoff = context.cluster.backoff()
+        self._refusals = Refusals(context.cluster, context.show)
+        self._heard_at = self._loop.time()  # when the coordinator last took this member for one
         self._woken = asyncio.Event()
         self._member_id = ""
         self._generation = NO_GENERATION
@@ -72,7 +73,7 @@ class ClassicMember:
         # Notes for the task that moves through the states.
         self._lost = False
         self._unwanted = False
-        self._refused: KafkaError | None = None
+        self._refused: KafkaError | None = None  # for good
         self._reason = ""
         self._told_at: float | None = None  # of the rebalance that it prepares for
         self._steps: dict[State, Callable[[], Awaitable[None]]] = {
@@ -91,6 +92,11 @@ class ClassicMember:
     def identity(self) -> GroupMetadata:
         settings = self._context.settings
         return GroupMetadata(settings.group_id, self._generation, self._member_id, settings.group_instance_id)
+
+    @property
+    def refusal(self) -> KafkaError | None:
+        """Why the group does not take this member: for good, or for now."""
+        return self._refused or self._refusals.error
 
     @property
     def joining(self) -> bool:
@@ -213,6 +219,7 @@ class ClassicMember:
             await self._not_joined(error)
             return
         self._answer = answer
+        self._heard_at = self._loop.time()
         self._generation = answer.generation_id
         self._reason = ""
         self._told_at = None
@@ -223,21 +230,33 @@ class ClassicMember:
         match error:
             case MemberIdRequiredError():
                 return
-            case FencedInstanceIdError() | AuthenticationError():
-                self._refused = error
-                await self._interrupted()
             case UnknownMemberIdError():
                 self._lose(error)
+                await self._interrupted()
+            case _ if isinstance(error, FINAL):
+                self._refused = error
                 await self._interrupted()
             case _:
                 await self._try_later(error)
 
     async def _try_later(self, error: KafkaError) -> None:
-        """Wait a little. What does not pass by itself is shown to the application, which may wait on."""
+        """Wait a little, and longer where somebody says no."""
         log.debug("%r: %s", self, error)
-        if not error.retriable and not isinstance(error, (KafkaTimeoutError, RebalanceInProgressError)):
-            self._context.show(error)
-        await asyncio.sleep(self._backoff.next())
+        wait = self._met(error) if is_refusal(error) else self._backoff.next()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                while not (self._lost or self._unwanted or self._context.positions.subscribed() is None):
+                    await self._woken_up()
+
+    def _met(self, error: KafkaError) -> float:
+        """Note a refusal that may pass; returns how long to wait.
+
+        It costs nothing as long as the session lasts. After that others read what this member holds.
+        """
+        silence = self._loop.time() - self._heard_at
+        if silence * 1000 > self._context.settings.session_timeout_ms and self._context.holdings.owned:
+            self._lose(error)
+        return self._refusals.met(error)
 
     async def _sync(self) -> None:
         assert self._answer is not None
@@ -258,16 +277,17 @@ class ClassicMember:
             await self._not_synced(error)
             return
         self._quiet = False
+        self._refusals.over()
         if await self._adopt(given):
             self._go(Event.SYNCED)
 
     async def _not_synced(self, error: KafkaError) -> None:
         match error:
-            case FencedInstanceIdError() | AuthenticationError():
-                self._refused = error
-                await self._interrupted()
             case UnknownMemberIdError() | IllegalGenerationError():
                 self._lose(error)
+                await self._interrupted()
+            case _ if isinstance(error, FINAL):
+                self._refused = error
                 await self._interrupted()
             case _:
                 self._reason = f"no assignment: {type(error).__name__}"
@@ -409,13 +429,14 @@ class ClassicMember:
                 try:
                     await self._heartbeat()
                     break
-                except AuthenticationError as error:
+                except FINAL as error:
                     self._refused = error
                     self.wake()
                     break
                 except KafkaError as error:
                     log.debug("%r could not send a heartbeat: %s", self, error)
-                    await asyncio.sleep(min(wait.next(), interval))
+                    refused = is_refusal(error)
+                    await asyncio.sleep(self._met(error) if refused else min(wait.next(), interval))
 
     async def _heartbeat(self) -> None:
         """Show that this member is alive, and note what it is told."""
@@ -430,15 +451,14 @@ class ClassicMember:
             return  # the answer is about somebody that this member no longer is
         try:
             context.coordinator.check(response.error_code)
-            self.last_heartbeat = self._loop.time()
+            self.last_heartbeat = self._heard_at = self._loop.time()
+            if self.state is State.STABLE:  # before that, it is the sync which shows that nothing is wrong
+                self._refusals.over()
         except RebalanceInProgressError:
-            self.last_heartbeat = self._loop.time()
+            self.last_heartbeat = self._heard_at = self._loop.time()
             self._told_at = self._told_at or self.last_heartbeat
             if self.state is State.STABLE:
                 self._reason = self._reason or "the group is rebalancing"
                 self.wake()
         except (IllegalGenerationError, UnknownMemberIdError) as error:
             self._lose(error)
-        except (FencedInstanceIdError, AuthenticationError) as error:
-            self._refused = error
-            self.wake()

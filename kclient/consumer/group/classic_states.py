@@ -14,8 +14,14 @@ takes those of the generation that ends for as long as it waits for members to j
 A member is *lost* when the coordinator no longer counts it in: its generation is old, or its id unknown
 because its session ran out. Others may read its partitions already, so it drops them without committing and
 joins anew. It goes *out* by itself when nothing is subscribed any more, and when the application has not
-asked for records for `max_poll_interval_ms`. *Failed* is final: another process has its instance id, or the
-cluster does not accept who it is; trying that again and again would only lock an account.
+asked for records for `max_poll_interval_ms`.
+
+A member that is *refused* stays in its state: its password was just changed, its token service is down, an
+ACL was taken away, the group is full. That may pass without this client, so it tries again, every few seconds
+for the sake of those who lock accounts, and keeps what it has: as long as its session lasts, it has missed
+some heartbeats and no more. When it was not heard for a session, it takes itself for lost. `refusals` says
+how often it tries and what the application is told. *Failed* is final, and for what no attempt of the same
+client can change: another process has its instance id, or the cluster cannot do what it was configured for.
 
 Only one task moves through the table. Heartbeats, metadata and the application leave notes and wake it, so no
 event is lost while a listener runs, and none is seen half-way through a step.

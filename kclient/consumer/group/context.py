@@ -50,8 +50,8 @@ class Liveness:
 class GroupContext:
     """One membership: its surroundings.
 
-    `commits_answered` waits for the commit that is under way. `show` hands an error to the application, and
-    `fail` one that is final.
+    `commits_answered` waits for the commit that is under way. `show` hands an error to the application, which
+    is told once, and `fail` one that is final.
     """
 
     cluster: Cluster

@@ -14,6 +14,7 @@ from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.routes import Coordinator, CoordinatorKind
 from kclient.errors import (
+    AuthenticationError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     KafkaConnectionError,
@@ -31,7 +32,14 @@ Leaving = TypeVar("Leaving", LeaveGroupResponse, ConsumerGroupHeartbeatResponse)
 
 GROUP_LANE = "group"
 _ELSEWHERE = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError)
-_MOVED = (KafkaConnectionError, KafkaTimeoutError, NotCoordinatorError, CoordinatorNotAvailableError)
+# Also a broker that lets nobody in: meanwhile another one may coordinate.
+_MOVED = (
+    AuthenticationError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+    CoordinatorNotAvailableError,
+)
 
 
 class GroupCoordinator:

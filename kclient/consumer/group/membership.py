@@ -24,7 +24,7 @@ from kclient.consumer.group.coordinator import GroupCoordinator
 from kclient.consumer.group.holdings import Holdings
 from kclient.consumer.group.modern import ModernMember
 from kclient.consumer.seam import GroupHealth, GroupSettings, Positions
-from kclient.errors import ConfigurationError, KafkaError
+from kclient.errors import ConfigurationError, KafkaError, TopicAuthorizationFailedError
 from kclient.types import GroupMetadata
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,9 @@ class GroupMember(Protocol):
     def identity(self) -> GroupMetadata: ...
 
     @property
+    def refusal(self) -> KafkaError | None: ...
+
+    @property
     def joining(self) -> bool: ...
 
     def jobs(self) -> tuple[Job, ...]: ...
@@ -64,6 +67,7 @@ class Membership:
     """One consumer in its group; idle without a subscription. `commits` works in either case."""
 
     def __init__(self, cluster: Cluster, settings: GroupSettings, positions: Positions) -> None:
+        self._cluster = cluster
         self._settings = settings
         self._positions = positions
         self._loop = asyncio.get_running_loop()
@@ -138,7 +142,7 @@ class Membership:
         return self._final or error
 
     def health(self) -> GroupHealth:
-        identity, beat = self._member.identity, self._member.last_heartbeat
+        identity, beat, refusal = self._member.identity, self._member.last_heartbeat, self._member.refusal
         return GroupHealth(
             state=self._member.state.value,
             member_id=identity.member_id,
@@ -147,6 +151,7 @@ class Membership:
             last_heartbeat_age=None if beat is None else self._loop.time() - beat,
             last_poll_age=self._liveness.age,
             last_error=str(self._last_error) if self._last_error else None,
+            refused=None if refusal is None else str(refusal),
         )
 
     async def close(self, deadline: Deadline) -> None:
@@ -189,7 +194,11 @@ class Membership:
             await self._holdings.give_up(self._holdings.owned, lambda: deadline)
 
     def _show(self, error: KafkaError) -> None:
-        self._error = self._last_error = error
+        self._last_error = error
+        codes = self._cluster.metadata.snapshot.errors.values()
+        if isinstance(error, TopicAuthorizationFailedError) and error.code in codes:
+            return  # the reading half has raised it already, with the name of the topic
+        self._error = error
         self._positions.wake()
 
     def _fail(self, error: KafkaError) -> None:

@@ -25,20 +25,13 @@ from kclient.consumer.group.modern_requests import (
     target_of,
 )
 from kclient.consumer.group.modern_states import BEATING, TRANSITIONS, Event, State
+from kclient.consumer.group.refusals import FINAL, Refusals, is_refusal
 from kclient.errors import (
-    AuthenticationError,
-    FencedInstanceIdError,
     FencedMemberEpochError,
     GroupIdNotFoundError,
-    IncompatibleBrokerError,
-    InvalidRegularExpressionError,
-    InvalidRequestError,
     KafkaError,
-    KafkaTimeoutError,
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
-    UnsupportedAssignorError,
-    UnsupportedVersionError,
 )
 from kclient.types import GroupMetadata
 from kclient.wire.messages.consumer_groups import (
@@ -54,15 +47,6 @@ _SOON = 0.5
 _SOON_BEATS = 10
 # A group that nobody is in any more may be deleted: to whoever was away meanwhile it never was.
 _NO_MEMBER = (FencedMemberEpochError, GroupIdNotFoundError, UnknownMemberIdError)
-_FINAL = (
-    AuthenticationError,
-    FencedInstanceIdError,
-    IncompatibleBrokerError,
-    InvalidRegularExpressionError,
-    InvalidRequestError,
-    UnsupportedAssignorError,
-    UnsupportedVersionError,
-)
 
 
 class ModernMember:
@@ -73,6 +57,7 @@ class ModernMember:
         self.last_heartbeat: float | None = None
         self._context = context
         self._loop = asyncio.get_running_loop()
+        self._refusals = Refusals(context.cluster, context.show)
         self._names = TopicNames(context.cluster)
         self._member_id = _new_id(context.cluster.random.randbytes(16))
         self._epoch = JOIN_EPOCH
@@ -88,7 +73,7 @@ class ModernMember:
         self._target: Target | None = None
         self._told_at = 0.0  # of the target
         self._lost = False
-        self._refused: KafkaError | None = None
+        self._refused: KafkaError | None = None  # for good
         self._overdue = False
         self._unwanted = False
         self._steps: dict[State, Callable[[], Awaitable[None]]] = {
@@ -115,6 +100,11 @@ class ModernMember:
             self._member_id if inside else "",
             settings.group_instance_id,
         )
+
+    @property
+    def refusal(self) -> KafkaError | None:
+        """Why the group does not take this member: for good, or for now."""
+        return self._refused or self._refusals.error
 
     @property
     def joining(self) -> bool:
@@ -290,9 +280,9 @@ class ModernMember:
             except KafkaError as error:
                 self._said = Said()  # it may not have heard what was said: say it all again
                 troubled_since = self._loop.time() if troubled_since is None else troubled_since
-                self._report(error, self._loop.time() - troubled_since)
+                refused = self._is_refused(error, self._loop.time() - troubled_since)
                 self._due.set()
-                await asyncio.sleep(backoff.next())
+                await asyncio.sleep(self._met(error) if refused else backoff.next())
 
     def _may_beat(self) -> bool:
         return self.state in BEATING and not (self._gone or self._lost or self._refused)
@@ -326,20 +316,23 @@ class ModernMember:
         try:
             context.coordinator.check(answer.error_code, answer.error_message)
         except _NO_MEMBER as error:
-            log.warning("%r lost its place in the group: %s", self, error)
-            self._lost = True
-            self._known = False
-            self._epoch = JOIN_EPOCH
-            self._target, self._said = None, Said()
-            self.wake()
-            return
-        except _FINAL as error:
-            self._refused = error
-            self.wake()
+            if epoch == JOIN_EPOCH:  # it did not claim to be one: trying again at once would never end
+                raise
+            self._lose(error)
             return
         self._note(answer, now)
 
+    def _lose(self, error: KafkaError) -> None:
+        """The coordinator does not count this member in."""
+        log.warning("%r lost its place in the group: %s", self, error)
+        self._lost = True
+        self._known = False
+        self._epoch = JOIN_EPOCH
+        self._target, self._said = None, Said()
+        self.wake()
+
     def _note(self, answer: ConsumerGroupHeartbeatResponse, said: Said) -> None:
+        self._refusals.over()
         news = said.subscribed != self._said.subscribed
         self._soon = _SOON_BEATS if news else max(0, self._soon - 1)
         self._said = Said(said.subscribed, frozenset() if self._epoch == JOIN_EPOCH else said.owned)
@@ -358,21 +351,31 @@ class ModernMember:
             self._due.set()
         self.wake()
 
-    def _report(self, error: KafkaError, seconds: float) -> None:
-        """Show the application what does not pass by itself.
+    def _is_refused(self, error: KafkaError, seconds: float) -> bool:
+        """Whether an error, after so many seconds of errors, is a no that may pass; final ones are noted.
 
-        A static member that was killed holds its instance id until its session is over: whoever starts in
-        its place waits, and is told only if that takes longer than a call may.
+        A static member that was killed holds its instance id until its session is over: who starts in its
+        place waits, and that is a refusal only if it takes longer than a call may.
         """
         log.debug("%r: %s", self, error)
-        if isinstance(error, _FINAL):
+        if isinstance(error, FINAL):
             self._refused = error
             self.wake()
-        elif isinstance(error, UnreleasedInstanceIdError):
-            if seconds * 1000 > self._context.cluster.config.default_api_timeout_ms:
-                self._context.show(error)
-        elif not error.retriable and not isinstance(error, KafkaTimeoutError):
-            self._context.show(error)
+            return False
+        if isinstance(error, UnreleasedInstanceIdError):
+            return seconds * 1000 > self._context.cluster.config.default_api_timeout_ms
+        return is_refusal(error)
+
+    def _met(self, error: KafkaError) -> float:
+        """Note a refusal that may pass; returns how long to wait.
+
+        It costs nothing as long as the session lasts. After that others read what this member holds. How long
+        a session is, only the coordinator knows: this client's option has the same default.
+        """
+        silence = self._loop.time() - (self.last_heartbeat or 0.0)
+        if silence * 1000 > self._context.settings.session_timeout_ms and self._context.holdings.owned:
+            self._lose(error)
+        return self._refusals.met(error)
 
 
 def _new_id(entropy: bytes) -> str:

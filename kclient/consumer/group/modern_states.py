@@ -13,7 +13,10 @@ gives everything up first and says good-bye after that: nobody else may read whi
 Partitions are given up when the application comes back for more. As long as the coordinator has not heard
 that they are, the member's epoch stays, and commits with it are taken.
 
-As in `classic_states`, one task moves through the table; another one sends heartbeats and leaves notes.
+As in `classic_states`, a member that is *refused* stays in its state and tries again with its heartbeats; it
+takes itself for lost when it was refused for a session. *Failed* is for what cannot pass (`refusals.FINAL`).
+
+As there, one task moves through the table; another one sends heartbeats and leaves notes.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from kclient.errors import (
     GroupAuthorizationFailedError,
     InvalidRegularExpressionError,
     NotCoordinatorError,
-    SaslAuthenticationFailedError,
     StaleMemberEpochError,
     UnknownMemberIdError,
     UnreleasedInstanceIdError,
@@ -292,9 +291,7 @@ def test_good_bye_does_not_overtake_a_commit() -> None:
     in_a_crowd(story)
 
 
-@pytest.mark.parametrize(
-    "error", [UnsupportedAssignorError, InvalidRegularExpressionError, SaslAuthenticationFailedError]
-)
+@pytest.mark.parametrize("error", [UnsupportedAssignorError, InvalidRegularExpressionError])
 def test_what_can_never_work_is_final(error: type[BrokerError]) -> None:
     async def story(crowd: Crowd) -> None:
         crowd.broker.faults.answer_with(BEAT, error)
