@@ -266,7 +266,7 @@ class Subscription:
         self._on_wake()
 
     def nobody_waits(self) -> None:
-        """For the only thread that may wait, as it begins: the end of an interrupted wait may not be counted."""
+        """For the only thread that may wait, as it begins: one that was interrupted may still be counted."""
         self._waiting = 0
 
     @contextmanager
