@@ -13,38 +13,10 @@ import pytest
 from kclient.errors import KafkaError
 from kclient.testing import Simulation, simulate
 from kclient.usercode import call, failure, name_of, report
+from tests.support.misbehaviour import RAISED, gathers_cancelled_workers, raises, raises_awaited
 
 log = logging.getLogger("tests")
-RAISED: list[type[BaseException]] = [
-    ValueError,
-    asyncio.CancelledError,
-    SystemExit,
-    KeyboardInterrupt,
-    GeneratorExit,
-]
-
-
-def raises(raised: type[BaseException]) -> Callable[[], object]:
-    def function() -> object:
-        raise raised
-
-    return function
-
-
-def raises_awaited(raised: type[BaseException]) -> Callable[[], Awaitable[object]]:
-    async def function() -> object:
-        await asyncio.sleep(0)
-        raise raised
-
-    return function
-
-
-async def gathers_cancelled_workers() -> None:
-    workers = [asyncio.create_task(asyncio.sleep(60)) for _ in range(3)]
-    await asyncio.sleep(0)
-    for worker in workers:
-        worker.cancel()
-    await asyncio.gather(*workers)
+EVERYTHING = [*RAISED, GeneratorExit]
 
 
 async def cancels_its_task() -> None:
@@ -71,7 +43,7 @@ async def awaits_a_cancelled_future() -> None:
 
 
 @pytest.mark.parametrize("kind", [raises, raises_awaited], ids=["function", "coroutine"])
-@pytest.mark.parametrize("raised", RAISED)
+@pytest.mark.parametrize("raised", EVERYTHING)
 def test_whatever_user_code_raises_is_returned(
     raised: type[BaseException], kind: Callable[..., Any], exits: list[BaseException]
 ) -> None:
@@ -176,5 +148,5 @@ def test_an_error_names_the_function_and_has_its_cause() -> None:
         "the hook tests.unit.test_user_code.test_an_error_names_the_function_and_has_its_cause failed: "
         "ValueError('no')"
     )
-    assert name_of(partial(raises, ValueError)) == "tests.unit.test_user_code.raises"
+    assert name_of(partial(raises, ValueError)) == "tests.support.misbehaviour.raises"
     assert name_of("".join) == "None.str.join"

@@ -15,8 +15,7 @@ from kclient.errors import KafkaStorageError
 from kclient.testing import Simulation, simulate
 from kclient.wire.message import Request
 from kclient.wire.messages.group_admin import ListGroupsRequest
-
-RAISED: list[type[BaseException]] = [ValueError, asyncio.CancelledError, SystemExit, KeyboardInterrupt]
+from tests.support.misbehaviour import RAISED
 
 
 class Hook:

@@ -26,12 +26,11 @@ from kclient.errors import (
 from kclient.testing.simulation import until
 from kclient.types import TopicPartition
 from kclient.wire.api import ApiKey
+from tests.support.misbehaviour import EXITS, RAISED, gathers_cancelled_workers, raises, raises_awaited
 from tests.unit.consumer.reading import Topic, World, live, part, parts, take
 
 Options = dict[str, Any]
 Partitions = frozenset[TopicPartition]
-RAISED: list[type[BaseException]] = [ValueError, asyncio.CancelledError, SystemExit, KeyboardInterrupt]
-EXITS = (SystemExit, KeyboardInterrupt)
 SESSION = 6
 PROTOCOLS: dict[str, Options] = {
     "eager": {"partition_assignment_strategy": ["range"]},
@@ -162,29 +161,6 @@ async def in_a_group(world: World, protocol: str, listener: Listener) -> list[Ka
 async def _ask(consumer: AsyncConsumer[Any, Any], told: list[KafkaError]) -> None:
     while True:
         await heard(consumer, told, 1_000)
-
-
-def raises(raised: type[BaseException]) -> Callable[[], object]:
-    def does() -> object:
-        raise raised
-
-    return does
-
-
-def raises_awaited(raised: type[BaseException]) -> Callable[[], object]:
-    async def does() -> None:
-        await asyncio.sleep(0.1)
-        raise raised
-
-    return does
-
-
-async def gathers_cancelled_workers() -> None:
-    workers = [asyncio.create_task(asyncio.sleep(60)) for _ in range(3)]
-    await asyncio.sleep(0)
-    for worker in workers:
-        worker.cancel()
-    await asyncio.gather(*workers)
 
 
 @IN_GROUPS

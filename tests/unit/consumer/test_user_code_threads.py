@@ -13,13 +13,12 @@ from kclient.consumer import AsyncConsumer, Consumer
 from kclient.errors import KafkaError
 from kclient.testing import RunningBroker
 from kclient.types import TopicPartition
+from tests.support.misbehaviour import EXITS, RAISED, gathers_cancelled_workers
 from tests.support.threads import wait_for_no_threads
 from tests.unit.consumer.reading import part
 from tests.unit.consumer.test_blocking_consumer import fill
 from tools.kafka.waiting import poll
 
-RAISED: list[type[BaseException]] = [ValueError, asyncio.CancelledError, SystemExit, KeyboardInterrupt]
-EXITS = (SystemExit, KeyboardInterrupt)
 PATIENCE_MS = 30_000
 IN_GROUPS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
@@ -49,14 +48,6 @@ def options(running: RunningBroker, request: pytest.FixtureRequest, protocol: st
         "group_protocol": protocol,
         "auto_offset_reset": "earliest",
     }
-
-
-async def gathers_cancelled_workers() -> None:
-    workers = [asyncio.create_task(asyncio.sleep(60)) for _ in range(3)]
-    await asyncio.sleep(0)
-    for worker in workers:
-        worker.cancel()
-    await asyncio.gather(*workers)
 
 
 @IN_GROUPS
