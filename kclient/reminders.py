@@ -21,7 +21,6 @@ class Rhythm(NamedTuple):
 
 # A topic that was just created, and a broker that restarts, are there in a moment.
 IN_LOG = Rhythm(1.0, 60.0, 600.0)
-AT_ONCE_IN_LOG = IN_LOG._replace(grace=0.0)
 IN_CALLS = Rhythm(0.0, 1.0, 60.0)
 
 

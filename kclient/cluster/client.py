@@ -98,10 +98,11 @@ class Cluster:
             self.tasks,
         )
         self.metadata.listen(self._drop_stale_links)
+        standing = _longest_until_another_attempt(config)
         self._unreachable = Unreachable(
-            lambda: self.metadata.snapshot, lambda: self.metadata.last_error, config.endpoints()
+            lambda: self.metadata.snapshot, lambda: self.metadata.last_error, config.endpoints(), standing
         )
-        self.coordinators = Coordinators(self.call, self.metadata)
+        self.coordinators = Coordinators(self.call, self.metadata, standing)
         self._silent: set[int] = set()
 
     async def start(self, deadline: Deadline) -> None:
@@ -220,7 +221,7 @@ class Cluster:
 
     def complaints(self) -> tuple[str, ...]:
         """What is the matter now and may pass."""
-        return self._unreachable.complaints()
+        return self._unreachable.complaints() + self.coordinators.complaints()
 
     def owes_an_answer(self, node_id: int, owes: bool) -> None:
         """Tell of a broker that is silent on some connection, or no more: meanwhile others are asked first.
@@ -302,6 +303,12 @@ class Cluster:
                 del self._links[key]
                 link.retire()
                 self._unreachable.forget(key[0])
+
+
+def _longest_until_another_attempt(config: ClientConfig) -> float:
+    """Seconds from a failure until the next attempt of somebody who goes on trying has failed, too."""
+    pauses = 2 * (config.reconnect_backoff_max_ms + config.retry_backoff_max_ms)
+    return (pauses + config.socket_connection_setup_timeout_ms) / 1000
 
 
 def _topic_named(name: str) -> MetadataRequest.MetadataRequestTopic:

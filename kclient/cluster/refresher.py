@@ -19,7 +19,7 @@ from kclient.clock import Deadline
 from kclient.cluster.metadata import Broker, Metadata
 from kclient.cluster.retry import Backoff
 from kclient.errors import ClientClosedError, KafkaError
-from kclient.reminders import AT_ONCE_IN_LOG, Reminders
+from kclient.reminders import IN_LOG, Reminders
 from kclient.types import TopicPartition
 from kclient.wire.messages.metadata import MetadataResponse
 
@@ -72,7 +72,7 @@ class Refresher:
         self._tasks = tasks
         tasks.when_failed(self._release)
         self._stopped = False
-        self._reminders = Reminders(AT_ONCE_IN_LOG)
+        self._reminders = Reminders(IN_LOG)
 
     def start(self) -> None:
         self._task = self._tasks.start(self._run(), "kclient metadata")

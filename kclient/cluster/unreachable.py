@@ -3,6 +3,8 @@
 A client that gets its metadata from one broker may be unable to reach another: its advertised listener names
 a host that does not resolve here, or a port that nobody listens on. The calls that need that broker wait and
 try again, and say nothing. Called by `Cluster`, on its event loop.
+
+Nobody dials a broker that nobody needs, so an attempt that failed says nothing of now after a while.
 """
 
 from __future__ import annotations
@@ -20,19 +22,24 @@ log = logging.getLogger(__name__)
 
 
 class Unreachable:
-    """The addresses that nothing has reached since an attempt failed. `outage` says why no broker answers."""
+    """The addresses that nothing has reached since an attempt failed. `outage` says why no broker answers.
+
+    A failure stands for `standing` seconds: as long as the next attempt of who needs the broker may take.
+    """
 
     def __init__(
         self,
         metadata: Callable[[], Metadata],
         outage: Callable[[], KafkaError | None],
         bootstrap: Collection[Endpoint],
+        standing: float,
     ) -> None:
         self._metadata = metadata
         self._outage = outage
         self._bootstrap = frozenset(bootstrap)
         self._loop = asyncio.get_running_loop()
-        self._errors: dict[Endpoint, KafkaConnectionError] = {}
+        self._standing = standing
+        self._errors: dict[Endpoint, tuple[KafkaConnectionError, float]] = {}
         self._reminders = Reminders(IN_LOG)
 
     def __repr__(self) -> str:
@@ -43,7 +50,9 @@ class Unreachable:
         if not isinstance(error, KafkaConnectionError):  # others are final, and raised
             self.forget(endpoint)
             return
-        self._errors[endpoint] = error
+        if not self._stands(endpoint, began):
+            self.forget(endpoint)  # what was then is over, as far as anybody knows
+        self._errors[endpoint] = error, self._loop.time()
         # While no broker answers at all, that is what the log says, and once is enough.
         counts = self._outage() is None and self._node(endpoint) is not None
         if counts and self._reminders.due(endpoint, self._loop.time(), began):
@@ -61,9 +70,14 @@ class Unreachable:
             return (f"cannot fetch metadata: {outage}",)
         return tuple(
             self._told(endpoint, error)
-            for endpoint, error in self._errors.items()
-            if self._node(endpoint) is not None
+            for endpoint, (error, _) in self._errors.items()
+            if self._node(endpoint) is not None and self._stands(endpoint, self._loop.time())
         )
+
+    def _stands(self, endpoint: Endpoint, now: float) -> bool:
+        """Whether the last attempt failed so lately that the next one may be under way."""
+        failed = self._errors.get(endpoint)
+        return failed is not None and now - failed[1] <= self._standing
 
     def _node(self, endpoint: Endpoint) -> int | None:
         """Whose address it is; an address that the cluster has no longer is nobody's business."""

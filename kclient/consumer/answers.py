@@ -38,8 +38,7 @@ class Todo(Enum):
     HAND_OVER = "put the chunk into the buffer"
     TURN_TO = "fetch from another replica"
     ASK_ABOUT = "find out who leads the partition now"
-    WAIT = "try again after a while"
-    REPORT = "tell the application, and try again after a while"
+    WAIT = "try again after a while, and say why"
     BREAK_OFF = "put the chunk into the buffer and fetch no further"
 
 
@@ -115,7 +114,7 @@ def _judge_error(cursor: Cursor, data: Data, frame: Frame, may_reset: bool) -> V
     assert error is not None
     if isinstance(error, OffsetOutOfRangeError):
         if cursor.replica is not None:  # a follower may lag behind: the leader is asked before it is believed
-            return Verdict(Todo.ASK_ABOUT, error=error)
+            return Verdict(Todo.ASK_ABOUT)
         return _out_of_range(cursor, frame, may_reset)
     return Verdict(_todo_about(error), error=error)
 
@@ -123,7 +122,7 @@ def _judge_error(cursor: Cursor, data: Data, frame: Frame, may_reset: bool) -> V
 def _todo_about(error: BrokerError) -> Todo:
     if error.refresh_metadata or isinstance(error, (UnknownLeaderEpochError, OffsetNotAvailableError)):
         return Todo.ASK_ABOUT
-    return Todo.WAIT if error.retriable else Todo.REPORT
+    return Todo.WAIT
 
 
 def _out_of_range(cursor: Cursor, frame: Frame, may_reset: bool) -> Verdict:

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 # A group that is joined, or rebalances, has time to give something; then one line is enough.
 _STANDBY = Rhythm(30.0, float("inf"), float("inf"))
 _NOTHING_ASSIGNED = "nothing assigned"
+# Of one kind, at one time: the topics of a broker that is gone may be hundreds.
+_MOST_LINES = 5
 
 
 class Complaints:
@@ -36,7 +38,7 @@ class Complaints:
         self._in_calls = Reminders(IN_CALLS)
         self._standby = Reminders(_STANDBY)
         self._to_raise: dict[Key, KafkaError] = {}
-        self._final: KafkaError | None = None
+        self._final: tuple[str, KafkaError] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -48,13 +50,16 @@ class Complaints:
         now = self._loop.time()
         self._forget(present)
         raised = False
+        said: dict[str, list[str]] = {}
         for key, complaint in present.items():
             if complaint.error is None:
                 if self._in_log.due(key, now):
-                    log.warning("%s", complaint.text)
+                    said.setdefault(key.kind, []).append(complaint.text)
             elif self._in_calls.due(key, now):
                 self._to_raise[key] = complaint.error
                 raised = True
+        for texts in said.values():
+            _warn(texts)
         if standby is None:
             self._standby.over(_NOTHING_ASSIGNED)
         elif self._standby.due(_NOTHING_ASSIGNED, now):
@@ -63,16 +68,23 @@ class Complaints:
             self._wake()
         self._come_back()
 
-    def take(self) -> KafkaError | None:
-        """What the application's call is to raise now: what is final each time, anything else once."""
+    def take(self, wanted: Callable[[str], bool]) -> KafkaError | None:
+        """What the application's call is to raise now: what is final each time, anything else once.
+
+        Nothing about topics that are not `wanted` any more, of which nobody may have told the loop yet.
+        """
         final = self._final
-        if final is None and not self._to_raise:
-            return None
-        try:
-            error = final or self._to_raise.popitem()[1]
-        except KeyError:  # it has passed in this moment
-            return None
-        return copy(error)  # a traceback belongs to one caller
+        if final is not None and wanted(final[0]):
+            return copy(final[1])  # a traceback belongs to one caller
+        while self._to_raise:
+            try:
+                key, error = self._to_raise.popitem()
+            except KeyError:  # it has passed in this moment
+                break
+            complaint = self.present.get(key)
+            if complaint is None or complaint.topic is None or wanted(complaint.topic):
+                return copy(error)
+        return None
 
     def check(self, topics: Collection[str]) -> None:
         """Raise what keeps a call about these topics from an answer."""
@@ -104,7 +116,8 @@ class Complaints:
         self._in_log.keep({key for key, each in present.items() if each.error is None})
         self._in_calls.keep({key for key, each in present.items() if each.error is not None})
         self.present = present
-        self._final = next((each.error for each in present.values() if each.final), None)
+        finals = [(each.topic, each.error) for each in present.values() if each.final]
+        self._final = next(((topic, error) for topic, error in finals if topic and error), None)
 
     def _come_back(self) -> None:
         """Have everything looked at again when something is to be said."""
@@ -115,3 +128,11 @@ class Complaints:
         at = min((date for date in dates if date is not None), default=float("inf"))
         if at != float("inf") and not self._closed:
             self._timer = self._loop.call_at(at, self._look)
+
+
+def _warn(texts: list[str]) -> None:
+    """Of many that are alike the first few, and how many more there are."""
+    for text in texts[:_MOST_LINES]:
+        log.warning("%s", text)
+    if len(texts) > _MOST_LINES:
+        log.warning("and %d more like this: health().complaints has them all", len(texts) - _MOST_LINES)

@@ -166,6 +166,7 @@ class Controls:
 
     def partitions_for_topic(self, topic: str) -> frozenset[int] | None:
         """The numbers of a topic's partitions, None for a topic that is not known, or not yet."""
+        check_topic(topic)
         cluster = self._engine.opened()
         self._engine.post(lambda: cluster.metadata.look_up(topic))
         known = cluster.metadata.snapshot.topics.get(topic)

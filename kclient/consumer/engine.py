@@ -238,7 +238,7 @@ class Engine:
 
     def raise_complaint(self) -> None:
         """Raise what keeps this consumer from reading, each cause once and again with growing pauses."""
-        error = None if self.reader is None else self.reader.complaints.take()
+        error = None if self.reader is None else self.reader.complaints.take(self.subscription.wants)
         if error is not None:
             raise error
 
@@ -247,11 +247,12 @@ class Engine:
         if self._membership is None or not self.subscription.subscribing:
             return None
         state = self._membership.health().state
-        reason = (
-            "the group has more members than these topics have partitions"
-            if state == _STABLE
-            else f"the group has not given it any yet (its membership: {state})"
-        )
+        pattern = self.subscription.server_pattern
+        reason = f"the group has not given it any yet (its membership: {state})"
+        if state == _STABLE:
+            reason = "the group has more members than these topics have partitions"
+            if pattern is not None:  # only the coordinator knows which topics these are
+                reason = f"no topic matches the pattern {pattern!r}, or {reason}"
         return f"no partition is assigned to this member of group {self.config.group_id!r}: {reason}"
 
     def wakeup(self) -> None:

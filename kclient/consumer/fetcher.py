@@ -258,8 +258,10 @@ class Fetcher(Worker):
                 if cursor.backoff is not None:
                     reader.recovered(cursor)
             case Todo.BREAK_OFF:
+                reader.recovered(cursor)
                 cursor.happens(Event.FAILED)
             case Todo.TURN_TO:
+                reader.recovered(cursor)
                 cursor.replica = verdict.replica
                 cursor.replica_until = now + reader.config.metadata_max_age_ms / 1000
                 reader.changed()
@@ -267,12 +269,9 @@ class Fetcher(Worker):
                 cursor.replica = None
                 if not self._take_hint(cursor.partition, data, response):
                     reader.cluster.metadata.ask()
-                    reader.delay(cursor)
+                    reader.put_off(cursor, verdict.error)
             case Todo.WAIT:
-                reader.delay(cursor)
-            case Todo.REPORT:
-                assert verdict.error is not None
-                reader.failed(cursor, verdict.error)
+                reader.put_off(cursor, verdict.error)
 
     def _take_hint(self, partition: TopicPartition, data: Data, response: FetchResponse) -> bool:
         """Believe the broker that names the new leader with its error (KIP-951)."""

@@ -26,7 +26,7 @@ from kclient.consumer.seam import OffsetStore
 from kclient.consumer.subscription import Subscription
 from kclient.consumer.unreadable import Found, about_partitions, about_pattern, about_topics, answered, failed
 from kclient.consumer.worker import Worker
-from kclient.errors import AuthorizationError, InvalidTopicError, KafkaError
+from kclient.errors import AuthorizationError, InvalidTopicError, KafkaConnectionError, KafkaError
 from kclient.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -123,17 +123,19 @@ class Reader:
             return max(0, int(self.clock.wall() * 1000 - age))
         return EARLIEST if self.config.auto_offset_reset == "earliest" else LATEST
 
-    def delay(self, cursor: Cursor) -> None:
-        """Leave a cursor alone for a while."""
+    def failed(self, cursor: Cursor, error: KafkaError) -> None:
+        """A broker would not answer about a cursor: find out who does."""
+        if error.refresh_metadata or error.retriable:
+            self.cluster.metadata.ask()
+        self.put_off(cursor, error)
+
+    def put_off(self, cursor: Cursor, error: KafkaError | None) -> None:
+        """Leave a cursor alone for a while. With a reason, that is said if it lasts, or cannot pass."""
         if cursor.backoff is None:
             cursor.backoff = self.cluster.backoff()
         cursor.not_before = self._loop.time() + cursor.backoff.next()
-
-    def failed(self, cursor: Cursor, error: KafkaError) -> None:
-        """A broker would not answer about a cursor: try again later, the application is told if need be."""
-        self.delay(cursor)
-        if error.refresh_metadata or error.retriable:
-            self.cluster.metadata.ask()
+        if error is None:
+            return
         if isinstance(error, AuthorizationError):
             # At whole seconds: else each partition of a topic would soon have a request of its own.
             cursor.not_before = ceil(cursor.not_before)
@@ -149,7 +151,7 @@ class Reader:
             self.look_soon()
 
     def report(self, error: KafkaError, about: str) -> None:
-        """Note what went wrong; what cannot pass by itself is raised from the application's next call."""
+        """Note what went wrong; who is told of it is found out in a moment."""
         log.debug("%s: %s", about, error)
         self.last_error = error
         self.look_soon()
@@ -170,11 +172,12 @@ class Reader:
         subscription, snapshot = self.subscription, self.cluster.metadata.snapshot
         present: Found = {}
         for worker in self._workers():
-            if worker.trouble is not None and _is_raised(worker.trouble):
+            if worker.trouble is not None and _is_ours_to_tell(worker.trouble):
                 present |= failed(worker.trouble, worker.name)
         self._troubled = {cursor: None for cursor in self._troubled if not cursor.dropped}
         for cursor in self._troubled:
-            if cursor.trouble is not None and _is_raised(cursor.trouble):
+            # Nobody asks about one that is paused, so that nobody would hear that it has passed.
+            if cursor.trouble is not None and not cursor.paused and _is_ours_to_tell(cursor.trouble):
                 present |= answered(cursor.trouble, cursor.partition.topic)
         present |= about_partitions(self._leaderless, snapshot)
         present |= about_topics(self._followed, self.complaints.present, snapshot)
@@ -280,9 +283,9 @@ class Reader:
             metadata.ask()
 
 
-def _is_raised(error: KafkaError) -> bool:
-    """Whether the application has to be told: it does not pass by itself, or nobody knows whether it does."""
-    return not error.retriable and not isinstance(error, TimeoutError)
+def _is_ours_to_tell(error: KafkaError) -> bool:
+    """Not what is between this client and its brokers, or coordinators: `Cluster` says that for all."""
+    return not isinstance(error, (KafkaConnectionError, TimeoutError))
 
 
 def _see_leader(cursor: Cursor, snapshot: Metadata) -> None:

@@ -67,6 +67,10 @@ class Subscription:
         """Whether a group is to assign the partitions."""
         return bool(self.topics) or self.pattern is not None or self.server_pattern is not None
 
+    def wants(self, topic: str) -> bool:
+        """Whether anything of a topic is to be read now."""
+        return topic in self.topics or any(partition.topic == topic for partition in self.assigned())
+
     # By the application
 
     def subscribe(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from kclient.cluster.metadata import Metadata
@@ -70,7 +69,7 @@ def about_topics(followed: Collection[str], before: Mapping[Key, Complaint], sna
         elif topic not in snapshot.topics:  # else what is known serves as well
             missing = isinstance(error, UnknownTopicOrPartitionError)
             found[key_of(error, topic)] = Complaint(
-                _missing_topic(topic, snapshot)
+                f"topic {topic!r} does not exist: check the name, or create it. Reading begins by itself then"
                 if missing
                 else f"topic {topic!r} cannot be read now: {error}",
                 topic,
@@ -116,25 +115,20 @@ def about_pattern(pattern: str) -> Found:
 
 def answered(error: KafkaError, topic: str) -> Found:
     """What a broker answered about a partition: one complaint for all partitions of a topic."""
+    if error.retriable:  # it passes, or somebody has to look at the brokers
+        text = f"topic {topic!r} cannot be read now, it is tried again: {error}"
+        return {key_of(error, topic): Complaint(text, topic)}
     return {key_of(error, topic): Complaint(str(error), topic, error)}
 
 
 def failed(error: KafkaError, work: str) -> Found:
     """What keeps one of the workers from its work."""
     text = str(error) if work in str(error) else f"{work}: {error}"
-    return {key_of(error, work): Complaint(text, None, error)}
+    return {key_of(error, work): Complaint(text, None, None if error.retriable else error)}
 
 
 def key_of(error: KafkaError, about: str) -> Key:
     return Key(getattr(error, "name", type(error).__name__), about)
-
-
-def _missing_topic(topic: str, snapshot: Metadata) -> str:
-    close = get_close_matches(topic, snapshot.topics, 1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return (
-        f"topic {topic!r} does not exist{hint}: check the name, or create it. Reading begins by itself then"
-    )
 
 
 def _numbers(partitions: Iterable[int]) -> str:

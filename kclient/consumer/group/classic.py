@@ -14,6 +14,7 @@ from typing import Any
 
 from kclient.clock import Deadline
 from kclient.cluster.client import MAIN_LANE
+from kclient.cluster.retry import Backoff
 from kclient.consumer.group import classic_requests as requests
 from kclient.consumer.group.assignors.base import Assignment, Assignor
 from kclient.consumer.group.classic_states import BEATING, TRANSITIONS, Event, State
@@ -242,17 +243,20 @@ class ClassicMember:
     async def _try_later(self, error: KafkaError) -> None:
         """Wait a little, and longer where somebody says no."""
         log.debug("%r: %s", self, error)
-        wait = self._met(error) if is_refusal(error) else self._backoff.next()
+        wait = self._met(error, self._backoff)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 while not (self._lost or self._unwanted or self._context.positions.subscribed() is None):
                     await self._woken_up()
 
-    def _met(self, error: KafkaError) -> float:
-        """Note a refusal that may pass; returns how long to wait.
+    def _met(self, error: KafkaError, backoff: Backoff) -> float:
+        """Note what keeps this member from its place for now; returns how long to wait.
 
-        It costs nothing as long as the session lasts. After that others read what this member holds.
+        A refusal costs nothing as long as the session lasts. After that others read what this member holds.
         """
+        if not is_refusal(error):
+            self._refusals.delayed(error)
+            return backoff.next()
         silence = self._loop.time() - self._heard_at
         if silence * 1000 > self._context.settings.session_timeout_ms and self._context.holdings.owned:
             self._lose(error)
@@ -435,8 +439,8 @@ class ClassicMember:
                     break
                 except KafkaError as error:
                     log.debug("%r could not send a heartbeat: %s", self, error)
-                    refused = is_refusal(error)
-                    await asyncio.sleep(self._met(error) if refused else min(wait.next(), interval))
+                    pause = self._met(error, wait)
+                    await asyncio.sleep(pause if is_refusal(error) else min(pause, interval))
 
     async def _heartbeat(self) -> None:
         """Show that this member is alive, and note what it is told."""

@@ -364,7 +364,10 @@ class ModernMember:
             return False
         if isinstance(error, UnreleasedInstanceIdError):
             return seconds * 1000 > self._context.cluster.config.default_api_timeout_ms
-        return is_refusal(error)
+        if not is_refusal(error):
+            self._refusals.delayed(error)
+            return False
+        return True
 
     def _met(self, error: KafkaError) -> float:
         """Note a refusal that may pass; returns how long to wait.

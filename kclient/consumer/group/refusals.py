@@ -16,12 +16,14 @@ from kclient.cluster.client import Cluster
 from kclient.cluster.retry import Backoff
 from kclient.errors import (
     ClientClosedError,
+    CoordinatorNotAvailableError,
     FencedInstanceIdError,
     IncompatibleBrokerError,
     InvalidGroupIdError,
     InvalidRegularExpressionError,
     InvalidRequestError,
     InvalidSessionTimeoutError,
+    KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
@@ -46,10 +48,14 @@ FINAL = (
 )
 # Not retriable to others, but no refusals either: the network, the group and a link that was replaced.
 _NO_ANSWER = (ClientClosedError, KafkaTimeoutError, RebalanceInProgressError)
+# `Cluster` says these for all who meet them, and a rebalance is no trouble.
+_TOLD_ELSEWHERE = (*_NO_ANSWER, CoordinatorNotAvailableError, KafkaConnectionError)
 
 _FIRST_WAIT_MS, _LONGEST_WAIT_MS = 1_000, 5_000
 # What passes within half a minute is raised once.
 _IN_CALLS = Rhythm(grace=0.0, pause=30.0, longest=300.0)
+# A coordinator that has just moved reads the offsets of all its groups first.
+_IN_LOG = Rhythm(grace=10.0, pause=60.0, longest=600.0)
 
 
 def is_refusal(error: KafkaError) -> bool:
@@ -71,6 +77,7 @@ class Refusals:
             cluster.random,
         )
         self._reminders = Reminders(_IN_CALLS)
+        self._lasting = Reminders(_IN_LOG)
 
     def met(self, error: KafkaError) -> float:
         """Note a refusal; returns how many seconds to wait before the next attempt.
@@ -84,8 +91,17 @@ class Refusals:
             self._show(error)
         return self._backoff.next()
 
+    def delayed(self, error: KafkaError) -> None:
+        """Note what passes by itself as a rule: the log says so if it does not."""
+        if isinstance(error, _TOLD_ELSEWHERE):
+            return
+        if self._lasting.due(type(error), self._loop.time()):
+            self.error = error
+            log.warning("the group has not answered this member for long, it tries again: %s", error)
+
     def over(self) -> None:
         """The coordinator has taken this member."""
+        self._lasting.keep(())
         if self.error is None:
             return
         log.info("the group takes this member again")

@@ -14,6 +14,7 @@ from kclient.errors import AuthenticationError, KafkaConnectionError, KafkaError
 from tests.support.virtual_loop import VirtualLoop
 
 LOST = Endpoint("broker-2.internal", 9092)
+STANDING = 14.0
 REFUSED = KafkaConnectionError("cannot resolve 'broker-2.internal'")
 
 
@@ -23,7 +24,7 @@ class Attempts:
     def __init__(self, loop: VirtualLoop, *bootstrap: Endpoint) -> None:
         self.metadata = Metadata(brokers={2: Broker(2, LOST)})
         self.outage: KafkaError | None = None
-        self.unreachable = Unreachable(lambda: self.metadata, lambda: self.outage, bootstrap)
+        self.unreachable = Unreachable(lambda: self.metadata, lambda: self.outage, bootstrap, STANDING)
         self._loop = loop
 
     async def fail(self, seconds: int, error: KafkaError = REFUSED) -> None:

@@ -75,17 +75,6 @@ def test_a_topic_that_is_created_at_once_is_no_warning(caplog: pytest.LogCapture
     live(story)
 
 
-def test_the_warning_suggests_a_topic_that_is_known(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World) -> None:
-        world.fill(part())
-        async with world.consumer(Topic, "oders") as consumer:
-            await take(consumer, 100)
-            await consumer.getmany(timeout_ms=5_000)
-        assert "did you mean 'orders'?" in warnings(caplog, "oders")[0]
-
-    live(story)
-
-
 def test_a_list_of_all_topics_does_not_make_a_missing_one_news(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         async with world.reader() as consumer:
