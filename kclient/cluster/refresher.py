@@ -35,6 +35,8 @@ _LEAST_KEPT = 10.0
 _OUTAGE = "an outage"
 # Seconds between attempts after a refusal: 1, 2, 4, and then this.
 _AFTER_REFUSAL = 5.0
+# And for how many seconds after somebody has asked: who goes on without metadata asks again and again.
+_NEEDED_FOR = 60.0
 
 
 class Refresher:
@@ -58,7 +60,7 @@ class Refresher:
         self._looked_up: dict[str, float] = {}  # topic: when it was last asked for
         self._all_topics = False
         self._whole = False  # everything is to be fetched again, not only `_wanted`
-        self._needed = False  # by somebody who asked and does not wait
+        self._needed_until = 0.0  # by somebody who asked and does not wait
         self._again: asyncio.TimerHandle | None = None
         self._wanted: set[str] = set()
         self._asked = asyncio.Event()
@@ -101,7 +103,7 @@ class Refresher:
 
     def ask(self, topic: str | None = None) -> None:
         """Wish for a fresh snapshot soon, or for news of one topic; does not wait."""
-        self._needed = True
+        self._needed_until = self._loop.time() + _NEEDED_FOR
         self._wish(topic)
 
     def _wish(self, topic: str | None) -> None:
@@ -176,7 +178,7 @@ class Refresher:
         return self.snapshot
 
     def _ask_anew(self, topics: Iterable[str]) -> None:
-        self._needed = True
+        self._needed_until = self._loop.time() + _NEEDED_FOR
         self._wanted |= set(topics)
         self._asked_anew.set()
         self._asked.set()
@@ -265,7 +267,7 @@ class Refresher:
             # What is refused now may be allowed again. But a password that nobody needs is not shown again.
             if self._again is not None:
                 self._again.cancel()
-            if self._needed and not self._stopped:
+            if self._loop.time() < self._needed_until and not self._stopped:
                 pause = min(_AFTER_REFUSAL, float(1 << min(self._backoff.attempts, 8)))
                 self._again = self._loop.call_later(pause, self._asked.set)
 
@@ -273,7 +275,8 @@ class Refresher:
         self, response: MetadataResponse, topics: list[str] | None, waiting: list[asyncio.Future[None]]
     ) -> None:
         self.last_error = None
-        self._needed = self._asked.is_set()  # since this fetch began
+        if not self._asked.is_set():  # since this fetch began
+            self._needed_until = 0.0
         if self._again is not None:
             self._again.cancel()
         self.last_success = self._loop.time()

@@ -174,10 +174,10 @@ class Reader:
         for worker in self._workers():
             if worker.trouble is not None and _is_ours_to_tell(worker.trouble):
                 present |= failed(worker.trouble, worker.name)
-        self._troubled = {cursor: None for cursor in self._troubled if not cursor.dropped}
+        # Nobody asks about what is paused: nobody would hear that its trouble has passed.
+        self._troubled = {each: None for each in self._troubled if not (each.dropped or each.paused)}
         for cursor in self._troubled:
-            # Nobody asks about one that is paused, so that nobody would hear that it has passed.
-            if cursor.trouble is not None and not cursor.paused and _is_ours_to_tell(cursor.trouble):
+            if cursor.trouble is not None and _is_ours_to_tell(cursor.trouble):
                 present |= answered(cursor.trouble, cursor.partition.topic)
         present |= about_partitions(self._leaderless, snapshot)
         present |= about_topics(self._followed, self.complaints.present, snapshot)

@@ -225,6 +225,16 @@ async def test_what_somebody_needs_is_asked_for_again_after_a_refusal_but_slowly
     await refresher.stop()
 
 
+async def test_a_password_that_nobody_needs_any_more_is_not_shown_again(loop: VirtualLoop) -> None:
+    source = Source(loop)
+    refresher = started(source)
+    source.failures = [AuthenticationError("wrong password") for _ in range(1_000)]
+    refresher.look_up("orders")
+    await asyncio.sleep(3_600)
+    assert len(source.asked) <= 15 + 3_600 / refresher._max_age
+    await refresher.stop()
+
+
 async def test_a_need_that_arises_while_metadata_is_fetched_outlasts_a_refusal(loop: VirtualLoop) -> None:
     source = Source(loop, takes=1.0)
     refresher = started(source)

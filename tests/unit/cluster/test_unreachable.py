@@ -55,6 +55,20 @@ async def test_a_broker_that_cannot_be_reached_is_a_warning_with_its_address_and
     assert len(said(caplog)) == 4  # a new cause
 
 
+async def test_a_broker_that_nobody_tries_to_reach_any_more_is_no_complaint(
+    loop: VirtualLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be there again: nobody dials a broker that nobody needs."""
+    attempts = Attempts(loop)
+    await attempts.fail(3)
+    await asyncio.sleep(STANDING - 2)
+    assert attempts.unreachable.complaints()
+    await asyncio.sleep(2)
+    assert attempts.unreachable.complaints() == ()
+    await attempts.fail(3)
+    assert len(said(caplog)) == 2  # as far as anybody knows, a new cause
+
+
 async def test_an_address_that_the_application_gave_needs_no_hint_about_the_brokers(
     loop: VirtualLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
