@@ -65,7 +65,8 @@ class Broker:
         self.random = Random(seed)  # noqa: S311 - ids of topics, not secrets
         self.users = UserStore()
         self.faults = Faults()
-        self._data = None if data is None else Path(data)
+        # Absolute: else data would leave its lock behind when the process changes its working directory.
+        self._data = None if data is None else Path(data).absolute()
         self.cluster_id = _cluster_id(self.random)
         specs = list(listeners) or [replace(PLAINTEXT, host=host)]
         self.nodes: dict[int, Node] = {}

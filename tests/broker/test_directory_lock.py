@@ -68,6 +68,25 @@ def test_a_start_that_fails_lets_the_next_one_in(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_broker_keeps_its_directory_when_the_process_changes_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    async def run() -> None:
+        async with Broker(data="data") as broker:
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            broker.create_topic("late")
+            broker.producer_ids.take()
+            assert broker.data_directory == str(tmp_path / "data")
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+        async with Broker(data=tmp_path / "data") as again:
+            assert set(again.topics.by_name) == {"late"}
+
+    asyncio.run(run())
+
+
 def test_the_kernel_unlocks_what_a_killed_broker_had(tmp_path: Path) -> None:
     with Brokers(tmp_path / "data") as brokers:
         brokers.start()
