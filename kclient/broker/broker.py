@@ -151,10 +151,12 @@ class Broker:
         self.topics.on_change += [self.groups.topics_changed, self.consumer_groups.topics_changed]
 
     async def stop(self) -> None:
-        await self._upkeep.stop()
-        for node in self.nodes.values():
-            node.stop()
-        self._to_close.close()
+        try:
+            await self._upkeep.stop()
+        finally:  # also where this is cancelled, and the tasks with it: else ports and lock would be kept
+            with self._to_close:
+                for node in self.nodes.values():
+                    node.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -87,6 +87,25 @@ def test_a_broker_keeps_its_directory_when_the_process_changes_to_another(
     asyncio.run(run())
 
 
+def test_a_stop_that_is_cancelled_gives_back_lock_and_ports(tmp_path: Path) -> None:
+    async def run() -> None:
+        broker = Broker(data=tmp_path)
+        await broker.start()
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+        stopping = asyncio.create_task(broker.stop())
+        await asyncio.sleep(0)  # it has begun, and waits for its tasks
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+        assert broker.running() == []
+        async with Broker(data=tmp_path, port=port):
+            await broker.stop()
+            with pytest.raises(DataDirectoryError, match="another broker in this process"):
+                await Broker(data=tmp_path).start()
+
+    asyncio.run(run())
+
+
 def test_the_kernel_unlocks_what_a_killed_broker_had(tmp_path: Path) -> None:
     with Brokers(tmp_path / "data") as brokers:
         brokers.start()
