@@ -118,26 +118,42 @@ else:
     # Kafka's is a POSIX lock. Ours must conflict with it, but cannot be one: those do not conflict within a
     # process, and are gone as soon as anybody there closes the file, as happens when the directory is copied.
     # Linux has locks of an open file description for this; elsewhere `flock` conflicts with POSIX locks.
-    _TAKE = getattr(fcntl, "F_OFD_SETLK", None) if sys.platform == "linux" else None
+    # Where Linux has none (an old kernel, a sandbox) there are two: `flock` keeps out other brokers of ours,
+    # and a POSIX lock keeps out Kafka's for as long as nobody in this process closes the file.
+    _LINUX = sys.platform == "linux"
+    _TAKE = getattr(fcntl, "F_OFD_SETLK", None) if _LINUX else None
     _FLOCK = "hhqqi"  # struct flock: type, whence, start, length, process
 
     def _lock(descriptor: int) -> None:
-        if _TAKE is None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            fcntl.fcntl(descriptor, _TAKE, _whole_file(fcntl.F_WRLCK))
+        _change(descriptor, fcntl.F_WRLCK, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unlock(descriptor: int) -> None:
+        _change(descriptor, fcntl.F_UNLCK, fcntl.LOCK_UN)
+
+    def _change(descriptor: int, kind: int, operation: int) -> None:
+        if _changed_of_file(descriptor, kind):
+            return
+        fcntl.flock(descriptor, operation)
+        if _LINUX:
+            fcntl.fcntl(descriptor, fcntl.F_SETLK, _whole_file(kind))
+
+    def _changed_of_file(descriptor: int, kind: int) -> bool:
+        """Take or release the lock of the open file, unless there is no such thing here."""
         if _TAKE is None:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        else:
-            fcntl.fcntl(descriptor, _TAKE, _whole_file(fcntl.F_UNLCK))
+            return False
+        try:
+            fcntl.fcntl(descriptor, _TAKE, _whole_file(kind))
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return False
+            raise
+        return True
 
     def _whole_file(kind: int) -> bytes:
         return struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 0, 0)
 
     def _holding_process(descriptor: int) -> int:
-        if _TAKE is None:
+        if not _LINUX:
             return 0
         found = fcntl.fcntl(descriptor, fcntl.F_GETLK, _whole_file(fcntl.F_WRLCK))
         kind, *_, process = struct.unpack(_FLOCK, found)

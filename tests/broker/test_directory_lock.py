@@ -141,8 +141,25 @@ print("taken again")
     assert (ended.stdout, ended.stderr) == ("taken again\n", "")
 
 
-def test_a_lock_as_kafkas_is_honoured_both_ways_and_its_process_is_named(tmp_path: Path) -> None:
+def refuse_locks_of_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kernels and sandboxes answer that do not know them."""
+    asked = fcntl.fcntl
+
+    def answer(descriptor: int, command: int, argument: Any = 0) -> Any:
+        if command == fcntl.F_OFD_SETLK:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return asked(descriptor, command, argument)
+
+    monkeypatch.setattr(fcntl, "fcntl", answer)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["locks of open files", "no locks of open files"])
+def test_a_lock_as_kafkas_is_honoured_both_ways_and_its_process_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
     """Java's `FileChannel.tryLock` is `lockf` on Linux."""
+    if not known:
+        refuse_locks_of_open_files(monkeypatch)
     script = """
 import fcntl
 file = open(sys.argv[1], "r+")
@@ -167,6 +184,18 @@ else:
     refused = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
     assert refused.stdout == "refused\n"
     lock.release()
+
+
+def test_it_holds_where_the_kernel_refuses_locks_of_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_locks_of_open_files(monkeypatch)
+    lock = DirectoryLock.take(tmp_path)
+    assert f"{tmp_path} is in use by process {os.getpid()}" in command(tmp_path).stderr
+    with pytest.raises(DataDirectoryError, match="another broker in this process"):
+        DirectoryLock.take(tmp_path)
+    lock.release()
+    DirectoryLock.take(tmp_path).release()
 
 
 def test_a_holder_that_leaves_no_number_is_said_to_be_another_process(
