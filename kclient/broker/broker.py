@@ -11,8 +11,8 @@ cluster in which leaders and coordinators can be moved, and nodes stopped and st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -35,7 +35,7 @@ from kclient.broker.settings import BrokerSettings
 from kclient.broker.topics import OFFSETS_TOPIC, PartitionState, TopicCatalogue, TopicState
 from kclient.broker.upkeep import Upkeep
 from kclient.clock import Clock, SystemClock
-from kclient.errors import ConfigurationError
+from kclient.errors import ConfigurationError, DataDirectoryError, KafkaStorageError
 
 handlers.load()
 
@@ -116,9 +116,14 @@ class Broker:
         return ",".join(found)
 
     async def start(self) -> None:
-        """Open everything, or nothing: raises what the operating system says about a port or a directory."""
+        """Open everything, or nothing.
+
+        Raises what the operating system says about a port, and `DataDirectoryError` for a data directory that
+        cannot be used.
+        """
         try:
-            await self._start()
+            with _about_the_directory():
+                await self._start()
         except BaseException:
             await self.stop()
             raise
@@ -260,6 +265,15 @@ class Broker:
 
     def _partitions(self) -> list[PartitionState]:
         return [partition for topic in self.topics.by_name.values() for partition in topic.partitions]
+
+
+@contextmanager
+def _about_the_directory() -> Iterator[None]:
+    """Say what is wrong without the words for clients, which are that another replica has to take over."""
+    try:
+        yield
+    except KafkaStorageError as error:
+        raise DataDirectoryError(error.message or str(error)) from error
 
 
 def _cluster_id(random: Random) -> str:

@@ -8,6 +8,7 @@ directory is given. `TopicCatalogue` opens its logs through one of the two.
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ from kclient.broker.log.storage import storage_errors
 from kclient.broker.strays import clear_the_way, directory_id, refuse_foreign, remove_deleted, sort_out
 from kclient.broker.topic_file import SavedTopic, read_topics, write_topics
 from kclient.clock import Clock
+from kclient.errors import DataDirectoryError
 from kclient.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -121,9 +123,9 @@ class DataDirectory:
 
     def claim(self) -> None:
         """Make the directory ours alone; `DataDirectoryError` says why not, and nothing was changed then."""
-        refuse_foreign(self.path)
-        with storage_errors("making", self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
+        with storage_errors("opening", self.path):
+            refuse_foreign(self.path)
+            _make(self.path)
         self._lock = DirectoryLock.take(self.path)
 
     def release(self) -> None:
@@ -209,3 +211,21 @@ class DataDirectory:
         self._recovery.pop(partition, None)
         self._marks.pop(partition, None)
         write_partition_metadata(directory, topic_id)
+
+
+def _make(directory: Path) -> None:
+    """Have a directory to write in, or raise `DataDirectoryError`, which says what to do."""
+    if directory.is_symlink() and not directory.exists():
+        raise DataDirectoryError(
+            f"{directory} is a link to {directory.readlink()}, where nothing is: make that directory (is its "
+            "disk mounted?), or choose another one"
+        )
+    with storage_errors("making", directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    # Rights are those of the effective user, which `access` does not look at unless told.
+    effective = os.access in os.supports_effective_ids
+    if not os.access(directory, os.W_OK | os.X_OK, effective_ids=effective):
+        raise DataDirectoryError(
+            f"{directory} cannot be written in by this user: give it the right to (or mount the disk for "
+            "writing), or choose another directory"
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from random import Random
 
 import pytest
 
+from kclient.broker import Broker
 from kclient.broker.data_directory import DataDirectory
 from kclient.broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -170,6 +173,43 @@ def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter").write_text("dear")
     with pytest.raises(DataDirectoryError, match="is not a directory"):
         opened(tmp_path / "letter")
+
+
+def started(data: Path) -> None:
+    async def run() -> None:
+        async with Broker(data=data):
+            pass
+
+    asyncio.run(run())
+
+
+def test_a_link_that_leads_nowhere_is_refused_with_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(tmp_path / "unplugged")
+    with pytest.raises(DataDirectoryError, match=r"data is a link to .*/unplugged, where .* choose another"):
+        started(tmp_path / "data")
+    (tmp_path / "unplugged").mkdir()
+    started(tmp_path / "data")
+
+
+def test_a_directory_that_may_not_be_written_in_is_refused_with_what_to_do(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def access(path: Path, mode: int, **_: bool) -> bool:
+        return path != data or not mode & os.W_OK
+
+    before = tree(data)
+    monkeypatch.setattr(os, "access", access)
+    with pytest.raises(
+        DataDirectoryError, match=r"data cannot be written in by this user: .* choose another"
+    ):
+        started(data)
+    assert tree(data) == before
+
+
+def test_a_directory_that_cannot_be_made_is_said_without_words_for_clients(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("dear")
+    with pytest.raises(DataDirectoryError, match=r"^making .*letter/data failed: .*Not a directory"):
+        started(tmp_path / "letter" / "data")
 
 
 def test_directories_with_other_files_and_those_of_brokers_without_topics_are_taken(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from kclient.broker.log.epochs import FILE_NAME as EPOCHS
 from kclient.broker.log.storage import sync_files
 from kclient.broker.topic_file import NAME
 from kclient.cli import broker as command
-from kclient.errors import InvalidConfigError, KafkaStorageError
+from kclient.errors import DataDirectoryError, InvalidConfigError, KafkaStorageError
 from kclient.net.connection import Connection
 from kclient.records import encode_batch
 from kclient.types import TopicPartition
@@ -293,7 +293,7 @@ def test_a_list_of_topics_that_is_none_is_named(tmp_path: Path) -> None:
     async def start() -> None:
         await Broker(data=tmp_path).start()
 
-    with pytest.raises(KafkaStorageError, match=NAME):
+    with pytest.raises(DataDirectoryError, match=NAME):
         asyncio.run(start())
 
 
