@@ -136,7 +136,6 @@ class DataDirectory:
     def load(self) -> list[SavedTopic]:
         """The topics of the last run. From here on this run counts as one that crashed, until `close`."""
         topics = read_topics(self.path)
-        self._clean = take_clean_shutdown(self.path)
         self._recovery = read_offsets(self.path / RECOVERY_POINT)
         self._marks = read_offsets(self.path / REPLICATION)
         for topic in topics:
@@ -144,6 +143,8 @@ class DataDirectory:
                 remove_deleted(self.path, topic)
         alive = [topic for topic in topics if not topic.deleted]
         sort_out(self.path, alive)
+        # Last: a start that fails before this has changed no log, and leaves the mark.
+        self._clean = take_clean_shutdown(self.path)
         return alive
 
     def identify(self, cluster_id: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from kclient.broker.log.storage import write_file
+from kclient.broker.log.storage import read_text, write_file
+from kclient.errors import KafkaStorageError
 
 _BLOCK = 1000
+_ID = re.compile(r"[0-9]{1,19}\s*")
 
 
 class ProducerIds:
@@ -27,6 +30,15 @@ class ProducerIds:
     def _reserve(self) -> None:
         if self._file is not None:
             if self._file.exists():
-                self._next = max(self._next, int(self._file.read_text()))
+                self._next = max(self._next, _read(self._file))
             write_file(self._file, str(self._next + _BLOCK).encode(), sync=self._sync)
         self._reserved = self._next + _BLOCK
+
+
+def _read(path: Path) -> int:
+    text = read_text(path) or ""
+    if not _ID.fullmatch(text):
+        raise KafkaStorageError(
+            f"{path} holds no producer id: restore it, or write a number there that is above all producer ids"
+        )
+    return int(text)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kclient.broker.log.storage import storage_errors, write_file
 from kclient.errors import KafkaStorageError
+from kclient.topics import illegal
 
 NAME = "kclient-topics.json"
 
@@ -35,22 +37,36 @@ def read_topics(directory: Path) -> list[SavedTopic]:
     if not path.exists():
         return []
     with storage_errors("reading", path):
-        text = path.read_text()
+        data = path.read_bytes()
     try:
-        return [_topic(saved) for saved in json.loads(text)]
-    except (ValueError, KeyError, TypeError) as error:
+        return _topics(json.loads(data.decode()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KafkaStorageError(f"{path} does not hold topics: restore it, or remove it with them") from error
 
 
+def _topics(saved: Any) -> list[SavedTopic]:
+    """What is no list must not be taken for one without topics: all partitions would be set aside."""
+    if not isinstance(saved, list):
+        raise TypeError("not a list")
+    return [_topic(one) for one in saved]
+
+
 def _topic(saved: dict[str, Any]) -> SavedTopic:
-    return SavedTopic(
+    topic = SavedTopic(
         saved["name"],
         uuid.UUID(saved["topic_id"]),
         [tuple(nodes) for nodes in saved["replicas"]],
-        saved["epochs"],
-        saved["configs"],
-        saved.get("deleted", False),
+        list(saved["epochs"]),
+        {**saved["configs"]},
+        bool(saved.get("deleted", False)),
     )
+    numbers = chain(topic.epochs, *topic.replicas)
+    words = chain([topic.name], *topic.configs.items())
+    if not all(isinstance(one, int) for one in numbers) or not all(isinstance(one, str) for one in words):
+        raise TypeError("a word or a number is something else")
+    if illegal(topic.name) is not None or len(topic.epochs) != len(topic.replicas):
+        raise ValueError("no such topic can be")
+    return topic
 
 
 def write_topics(directory: Path, topics: Iterable[SavedTopic], *, sync: bool) -> None:

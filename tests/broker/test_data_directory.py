@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,10 +22,13 @@ from kclient.broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     PARTITION_METADATA,
+    RECOVERY_POINT,
+    REPLICATION,
     mark_clean_shutdown,
     write_meta_properties,
     write_partition_metadata,
 )
+from kclient.broker.log.epochs import FILE_NAME as EPOCHS
 from kclient.broker.topic_file import NAME as LIST
 from kclient.broker.topics import TopicCatalogue
 from kclient.clock import SystemClock
@@ -210,6 +215,63 @@ def test_a_directory_that_cannot_be_made_is_said_without_words_for_clients(tmp_p
     (tmp_path / "letter").write_text("dear")
     with pytest.raises(DataDirectoryError, match=r"^making .*letter/data failed: .*Not a directory"):
         started(tmp_path / "letter" / "data")
+
+
+def _cut_epochs(written: bytes) -> bytes:
+    topics = json.loads(written)
+    del topics[0]["epochs"][1:]
+    return json.dumps(topics).encode()
+
+
+def _with(**fields: object) -> Callable[[bytes], bytes]:
+    return lambda written: json.dumps([topic | fields for topic in json.loads(written)]).encode()
+
+
+def _no_text(written: bytes) -> bytes:
+    return b"\xff\xfe" + written
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        (LIST, _no_text),
+        (LIST, lambda _: b"{}"),
+        (LIST, lambda _: b'""'),
+        (LIST, lambda _: b"[[]]"),
+        (LIST, _cut_epochs),
+        (LIST, _with(epochs=["a", "b"])),
+        (LIST, _with(replicas=[[1], ["b"]])),
+        (LIST, _with(topic_id=7)),
+        (LIST, _with(name="../kept")),
+        (LIST, _with(configs=[])),
+        (LIST, _with(configs={"retention.ms": 7})),
+        (META_PROPERTIES, _no_text),
+        (RECOVERY_POINT, _no_text),
+        (REPLICATION, _no_text),
+        (f"kept-1/{PARTITION_METADATA}", _no_text),
+        (f"kept-1/{EPOCHS}", _no_text),
+    ],
+)
+def test_a_start_names_the_file_that_is_broken_and_removes_nothing(
+    data: Path, name: str, spoil: Callable[[bytes], bytes]
+) -> None:
+    good, folders = (data / name).read_bytes(), {path.name for path in data.iterdir()}
+    (data / name).write_bytes(spoil(good))
+    with pytest.raises(DataDirectoryError, match=f"^{re.escape(str(data / name))} .*restore it"):
+        started(data)
+    (data / name).write_bytes(good)
+    assert {path.name for path in data.iterdir()} >= folders - {CLEAN_SHUTDOWN}
+    assert strays(data) == []
+    assert ends(opened(data)) == {"kept": [3, 3], "other": [3, 3]}
+
+
+@pytest.mark.parametrize("name", [LIST, RECOVERY_POINT, REPLICATION, f"kept-1/{PARTITION_METADATA}"])
+def test_a_start_that_cannot_read_what_there_is_changes_nothing(data: Path, name: str) -> None:
+    (data / name).write_bytes(b"\xff")
+    before = tree(data)
+    with pytest.raises(DataDirectoryError, match=name):
+        started(data)
+    assert tree(data) == before
 
 
 def test_directories_with_other_files_and_those_of_brokers_without_topics_are_taken(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from kclient.broker.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT, REPLI
 from kclient.broker.log.config import FOREVER
 from kclient.broker.log.epochs import FILE_NAME as EPOCHS
 from kclient.broker.log.storage import sync_files
+from kclient.broker.producer_ids import ProducerIds
 from kclient.broker.topic_file import NAME
 from kclient.cli import broker as command
 from kclient.errors import DataDirectoryError, InvalidConfigError, KafkaStorageError
@@ -309,3 +310,12 @@ def test_ids_of_the_cluster_and_of_producers_go_on_after_a_kill(tmp_path: Path) 
     with_broker(note, data=tmp_path / "killed")
     assert seen[0][0] == seen[1][0]
     assert seen[0][1] < seen[1][1]
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff", b"many"])
+def test_a_file_that_holds_no_producer_id_is_named_and_no_id_comes_again(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "kclient-producer-ids").write_bytes(text)
+    ids = ProducerIds(tmp_path, sync=False)
+    with pytest.raises(KafkaStorageError, match="kclient-producer-ids holds no producer id"):
+        ids.take()
+    assert (tmp_path / "kclient-producer-ids").read_bytes() == text

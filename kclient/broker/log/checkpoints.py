@@ -11,7 +11,7 @@ import base64
 import uuid
 from typing import TYPE_CHECKING
 
-from kclient.broker.log.storage import read_table, storage_errors, write_file
+from kclient.broker.log.storage import read_table, read_text, storage_errors, write_file
 from kclient.errors import KafkaStorageError
 from kclient.types import TopicPartition
 
@@ -102,8 +102,8 @@ def read_partition_metadata(directory: Path) -> uuid.UUID | None:
     path = directory / PARTITION_METADATA
     if not path.exists():
         return None
-    with storage_errors("reading", path):
-        fields = dict(line.split(": ", 1) for line in path.read_text().splitlines() if ": " in line)
+    lines = (read_text(path) or "").splitlines()
+    fields = dict(line.split(": ", 1) for line in lines if ": " in line)
     try:
         return id_from(fields["topic_id"])
     except (KeyError, ValueError) as error:
@@ -121,9 +121,10 @@ def read_meta_properties(directory: Path) -> dict[str, str]:
     path = directory / META_PROPERTIES
     if not path.exists():
         return {}
-    with storage_errors("reading", path):
-        lines = path.read_text().splitlines()
-    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    text = read_text(path)
+    if text is None:
+        raise KafkaStorageError(f"{path} is not text: restore it")
+    pairs = (line.partition("=") for line in text.splitlines() if line and not line.startswith("#"))
     return {name: value for name, _, value in pairs}
 
 

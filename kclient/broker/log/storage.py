@@ -7,6 +7,7 @@ open: a broker with a thousand partitions must live with the few descriptors tha
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_OPEN = 200
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _open_files: OrderedDict[FileStore, int] = OrderedDict()
 
@@ -224,12 +226,21 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
+def read_text(path: Path) -> str | None:
+    """A small file; None for what is no text, and so not the file that it should be."""
+    with storage_errors("reading", path):
+        data = path.read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def read_table(path: Path, columns: str) -> list[list[str]]:
     """The rows of a checkpoint file, none if there is no file; `i` columns hold whole numbers."""
     if not path.exists():
         return []
-    with storage_errors("reading", path):
-        lines = path.read_text().splitlines()
+    lines = (read_text(path) or "").splitlines()
     rows = [line.split() for line in lines[2:] if line]
     if lines[:2] != ["0", str(len(rows))] or not all(_fits(row, columns) for row in rows):
         raise KafkaStorageError(f"{path} is not a checkpoint of Kafka's: restore it, or remove it")
@@ -239,4 +250,4 @@ def read_table(path: Path, columns: str) -> list[list[str]]:
 def _fits(row: list[str], columns: str) -> bool:
     if len(row) != len(columns):
         return False
-    return all(kind == "s" or cell.lstrip("-").isdigit() for kind, cell in zip(columns, row, strict=True))
+    return all(kind == "s" or _NUMBER.fullmatch(cell) for kind, cell in zip(columns, row, strict=True))

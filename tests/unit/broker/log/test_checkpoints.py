@@ -24,10 +24,23 @@ def test_offsets_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     assert checkpoints.read_offsets(path) == offsets
 
 
-@pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na zero 1\n"])
-def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1\n0\n",
+        "0\n2\na 0 1\n",
+        "0\n1\na 0\n",
+        "0\n1\na zero 1\n",
+        "0\n1\na 0 --1\n",
+        "0\n1\na 0 ²\n",
+        f"0\n1\na 0 {'9' * 5000}\n",
+        b"0\n1\n\xff 0 1\n",
+    ],
+)
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path, text: str | bytes) -> None:
     path = tmp_path / checkpoints.CLEANER
-    path.write_text(text)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(KafkaStorageError, match="cleaner-offset-checkpoint is not a checkpoint"):
         checkpoints.read_offsets(path)
 
@@ -44,9 +57,10 @@ def test_the_topic_of_a_partition_is_kept_as_kafka_keeps_it(tmp_path: Path) -> N
     checkpoints.write_partition_metadata(directory, TOPIC_ID)
     assert (directory / "partition.metadata").read_text() == "version: 0\ntopic_id: EjRWeBI0VngSNFZ4EjRWeA"
     assert checkpoints.read_partition_metadata(directory) == TOPIC_ID
-    (directory / "partition.metadata").write_text("version: 0\n")
-    with pytest.raises(KafkaStorageError, match="names no topic id"):
-        checkpoints.read_partition_metadata(directory)
+    for broken in (b"version: 0\n", b"version: 0\ntopic_id: short\n", b"version: 0\ntopic_id: \xff\n"):
+        (directory / "partition.metadata").write_bytes(broken)
+        with pytest.raises(KafkaStorageError, match="names no topic id"):
+            checkpoints.read_partition_metadata(directory)
 
 
 def test_meta_properties_say_whose_directory_it_is(tmp_path: Path) -> None:
@@ -58,6 +72,9 @@ def test_meta_properties_say_whose_directory_it_is(tmp_path: Path) -> None:
         "node.id": "3",
         "version": "1",
     }
+    (tmp_path / checkpoints.META_PROPERTIES).write_bytes(b"cluster.id=\xff\n")
+    with pytest.raises(KafkaStorageError, match=r"meta\.properties is not text"):
+        checkpoints.read_meta_properties(tmp_path)
 
 
 def test_an_orderly_end_is_noted_once(tmp_path: Path) -> None:
