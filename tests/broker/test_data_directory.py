@@ -367,6 +367,45 @@ def test_a_process_that_is_killed_at_any_change_of_a_file_leaves_topics_whole_or
     assert seen[-1] == expected[-1]
 
 
+@pytest.mark.parametrize("refused", [False, True], ids=["at once", "by the next start"])
+def test_the_deletion_of_a_partition_on_another_disk_ends_and_takes_its_link_alone(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    def refuse(_: object) -> None:
+        raise PermissionError("not permitted")
+
+    (data / "other-1").rename(tmp_path / "disk")
+    (data / "other-1").symlink_to(tmp_path / "disk")
+    topics = opened(data)
+    before = tree(tmp_path / "disk")
+    if refused:
+        with monkeypatch.context() as patch:
+            patch.setattr("os.unlink", refuse)
+            with pytest.raises(KafkaStorageError, match="not permitted"):
+                topics.delete(topics.by_name["other"])
+    else:
+        topics.delete(topics.by_name["other"])
+    topics.close()
+    again = opened(data)
+    assert ends(again) == {"kept": [3, 3]}
+    assert not (data / "other-1").is_symlink()
+    fill(again, "other")
+    again.close()
+    assert tree(tmp_path / "disk") == before
+    assert strays(data) == []
+
+
+def test_what_a_deleted_link_leads_to_is_said_to_stay(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (data / "other-1").rename(tmp_path / "disk")
+    (data / "other-1").symlink_to(tmp_path / "disk")
+    topics = opened(data)
+    topics.delete(topics.by_name["other"])
+    topics.close()
+    assert f"other-1 was a link to {tmp_path / 'disk'}, which is left" in caplog.text
+
+
 def test_a_deletion_that_the_disk_refused_is_ended_by_the_next_start(
     data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,6 +7,7 @@ by batch and cut after the last good one; older ones are trusted as far as their
 
 from __future__ import annotations
 
+import logging
 import shutil
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from kclient.broker.log.partition_log import PartitionLog
     from kclient.records.layout import BatchHeader
+
+logger = logging.getLogger(__name__)
 
 SWAP = ".swap"
 CLEANED = ".cleaned"
@@ -188,6 +191,9 @@ def clean_up(directory: Path) -> None:
 
     What says whose it is goes last, so that after a crash the rest is known for what it is.
     """
+    if directory.is_symlink():
+        _unlink(directory)
+        return
     last = directory / PARTITION_METADATA
     with storage_errors("removing", directory):
         for path in directory.iterdir():
@@ -197,3 +203,16 @@ def clean_up(directory: Path) -> None:
                 path.unlink()
         last.unlink(missing_ok=True)
         directory.rmdir()
+
+
+def _unlink(directory: Path) -> None:
+    """Remove the link that somebody put in the place of a log's directory.
+
+    Not what it leads to, as in Kafka: it is outside of the data directory, which alone is ours and locked.
+    """
+    with storage_errors("removing", directory):
+        target = directory.readlink()
+        directory.unlink()
+    logger.warning(
+        "%s was a link to %s, which is left: remove it by hand if nobody needs it", directory, target
+    )
