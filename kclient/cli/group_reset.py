@@ -108,8 +108,8 @@ async def _plan(
     else:
         wanted = dict.fromkeys(await _scope(options, admin, committed), 0)
 
-    async def offsets(at: int) -> dict[TopicPartition, int]:
-        found = await admin.list_offsets(list(wanted), at, isolation_level=isolation_level)
+    async def offsets(at: int, isolation: IsolationLevel = isolation_level) -> dict[TopicPartition, int]:
+        found = await admin.list_offsets(list(wanted), at, isolation_level=isolation)
         return {partition: listed.offset for partition, listed in found.items()}
 
     first, end = await offsets(OffsetSpec.EARLIEST), await offsets(OffsetSpec.LATEST)
@@ -126,7 +126,10 @@ async def _plan(
         return await at_time(times.moment(options.to_datetime))
     if options.by_duration is not None:
         return await at_time(max(0, times.moment("now") - times.span(options.by_duration)))
-    return within(first, end, {each: _wish(options, committed, wanted, end)(each) for each in wanted})
+    wish = _wish(options, committed, wanted, end)
+    # Records of an open transaction count: a group may have read them, and must not be sent back for them.
+    bound = await offsets(OffsetSpec.LATEST, "read_uncommitted")
+    return within(first, bound, {each: wish(each) for each in wanted})
 
 
 def _wish(

@@ -139,3 +139,7 @@ def test_while_a_transaction_is_open_committed_records_end_where_it_begins(
     for words, offset in (([], 3), (COMMITTED, 2)):
         row = ok("groups", "reset", group, "--topic", topic, "--to-latest", "-o", "json", *words).json[0]
         assert row["new_offset"] == offset
+    ok("groups", "reset", group, "--topic", topic, "--to-offset", "3", "--execute", *COMMITTED)
+    for way in (["--to-current"], ["--shift-by", "0"], ["--to-offset", "3"]):
+        row = ok("groups", "reset", group, "--topic", topic, *way, "-o", "json", *COMMITTED).json[0]
+        assert (row["current_offset"], row["new_offset"]) == (3, 3)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kclient import Consumer
+from kclient.admin import OffsetSpec
+from kclient.broker.api import RequestContext
+from kclient.testing import RunningBroker
+from kclient.wire.message import Request
+from kclient.wire.messages.fetch import ListOffsetsRequest, ListOffsetsResponse
 from tests.unit.cli.calling import call, ok
 
 HOUR = 3_600_000
@@ -124,6 +130,68 @@ def test_an_offset_outside_of_the_partition_is_moved_into_it(
     done = ok("groups", "reset", behind, "--topic", f"{topic}:0", "--to-offset", offset)
     assert done.table[1][-1] == str(taken)
     assert f"has no offset {offset}, it has 0 to 10: {taken} is taken" in done.err
+
+
+@pytest.fixture
+def open_from_4(cli_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction is open from offset 4 on, which the embedded broker does not have by itself."""
+
+    def answer(_: RequestContext, request: Request[Any]) -> ListOffsetsResponse | None:
+        if not isinstance(request, ListOffsetsRequest) or request.isolation_level == 0:
+            return None
+        known: dict[int, int] = {OffsetSpec.EARLIEST: 0, OffsetSpec.LATEST: 4}
+        listed = ListOffsetsResponse.ListOffsetsTopicResponse
+        return ListOffsetsResponse(
+            topics=[
+                listed(
+                    name=topic.name,
+                    partitions=[
+                        listed.ListOffsetsPartitionResponse(
+                            partition_index=each.partition_index, offset=known.get(each.timestamp, -1)
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    monkeypatch.setattr(cli_broker.broker.faults, "hook", answer)
+
+
+@pytest.mark.usefixtures("open_from_4")
+@pytest.mark.parametrize(
+    ("words", "offset"),
+    [
+        (["--to-current"], 7),
+        (["--from-file"], 9),
+        (["--to-offset", "9"], 9),
+        (["--to-offset", "11"], 10),
+        (["--shift-by", "1"], 8),
+        (["--to-latest"], 4),
+        (["--to-datetime", "-1m"], 4),
+    ],
+)
+def test_an_open_transaction_bounds_the_end_and_times_and_not_offsets(
+    behind: str, topic: str, tmp_path: Path, words: list[str], offset: int
+) -> None:
+    where = ["--topic", f"{topic}:0"]
+    ok("groups", "reset", behind, *where, "--to-offset", "7", "--execute")
+    if words[0] == "--from-file":
+        (tmp_path / "saved.csv").write_text(f"{topic},0,9\n")
+        where, words = [], ["--from-file", str(tmp_path / "saved.csv")]
+    committed = ["-X", "isolation.level=read_committed"]
+    done = ok("groups", "reset", behind, *where, *words, "-o", "json", *committed)
+    assert [row["new_offset"] for row in done.json] == [offset]
+    assert ("has no offset" in done.err) == (words[-1] == "11")
+
+
+@pytest.mark.usefixtures("open_from_4")
+def test_where_nothing_is_committed_the_end_is_that_of_the_isolation_level(topic: str, group: str) -> None:
+    ok("produce", topic, "-p", "0", stdin=b"1\n2\n3\n4\n5\n")
+    where = ["--topic", f"{topic}:0", "--to-current"]
+    assert plan(group, *where) == {0: 5}
+    assert plan(group, *where, "-X", "isolation.level=read_committed") == {0: 4}
 
 
 def test_all_topics_are_those_with_offsets_and_all_their_partitions(behind: str) -> None:
