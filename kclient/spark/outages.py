@@ -74,7 +74,7 @@ class RowsWaiting:
     """Tells, from a thread, of a task whose rows no broker takes: a producer waits without a word.
 
     Only `blocked` parts count: elsewhere the task waits for Spark. Rows that are acknowledged meanwhile show
-    that brokers are there and slow.
+    that brokers are there and slow. A wait that a failure ends is not said to be over: the failure says why.
     """
 
     def __init__(self, producer: Producer, servers: str) -> None:
@@ -82,13 +82,15 @@ class RowsWaiting:
         self._servers = servers
         self._blocked_at: float | None = None
         self._over = threading.Event()
+        self._failed = False
         self._thread = threading.Thread(target=self._watch, name="kclient: rows waiting", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._failed = kind is not None
         self._over.set()
         self._thread.join()
 
@@ -107,15 +109,19 @@ class RowsWaiting:
             with suppress(ClientClosedError):  # the task has failed, and tells why
                 before, written = written, self._producer.metrics().records
                 now, blocked_at = time.monotonic(), self._blocked_at
-                if written != before != -1 or blocked_at is None:
+                if written != before != -1:
                     self._goes_on(now - came_at, bool(told_at))
                     came_at, told_at = now, 0.0
+                    continue
+                if blocked_at is None:
+                    # Not yet over: rows that are given up let the task go on too, until it sees their errors.
+                    came_at = came_at if told_at else now
                     continue
                 waited = now - max(came_at, blocked_at)
                 if waited >= max(_FIRST, min(2 * told_at, told_at + _LONGEST)):
                     self._tell(waited)
                     told_at = waited
-        self._goes_on(time.monotonic() - came_at, bool(told_at))
+        self._goes_on(time.monotonic() - came_at, bool(told_at) and not self._failed)
 
     def _goes_on(self, waited: float, told: bool) -> None:
         if told:

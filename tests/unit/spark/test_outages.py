@@ -7,7 +7,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -215,6 +216,86 @@ def test_a_task_that_waits_for_spark_does_not_wait_for_brokers(
 
         producer.metrics = counted  # type: ignore[method-assign]
         assert writer.write(rows()).rows == 2
+
+
+class Unanswered:
+    """A producer whose records no broker takes."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self._looks = threading.Semaphore(0)
+
+    def metrics(self) -> SimpleNamespace:
+        self._looks.release()
+        return SimpleNamespace(records=self.records)
+
+    def health(self) -> SimpleNamespace:
+        return SimpleNamespace(last_error="refused")
+
+    def looked_at_again(self) -> None:
+        """Return when the watching thread has come to its end with what it saw before."""
+        while self._looks.acquire(blocking=False):
+            pass
+        for _ in range(3):
+            assert self._looks.acquire(timeout=30)
+
+    def watched(self) -> outages.RowsWaiting:
+        return outages.RowsWaiting(cast(Producer, self), "kafka:9092")
+
+
+class Told(logging.Handler):
+    """Lines of the log, and an event for the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.first = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        self.first.set()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    monkeypatch.setattr(outages, "_FIRST", 0.05)
+    found = Told()
+    outages.log.addHandler(found)
+    yield found
+    outages.log.removeHandler(found)
+
+
+@pytest.mark.parametrize("fails", ["in the wait", "after it", "when Spark has more rows"])
+def test_a_wait_that_ends_in_a_failure_is_not_said_to_be_over(told: Told, fails: str) -> None:
+    producer = Unanswered()
+
+    def task() -> None:
+        with producer.watched() as waiting:
+            with waiting.blocked():
+                assert told.first.wait(30)
+                if fails == "in the wait":
+                    raise KafkaError("not delivered")
+            if fails == "when Spark has more rows":
+                producer.looked_at_again()
+            raise KafkaError("not delivered")
+
+    with pytest.raises(KafkaError, match="not delivered"):
+        task()
+    assert "waiting for brokers of kafka:9092 for" in told.lines[0]
+    assert not [line for line in told.lines if "over" in line]
+
+
+@pytest.mark.parametrize("acknowledged", [1, 0], ids=["with an answer", "with the task"])
+def test_a_wait_is_said_to_be_over_once(told: Told, acknowledged: int) -> None:
+    producer = Unanswered()
+    with producer.watched() as waiting:
+        with waiting.blocked():
+            assert told.first.wait(30)
+            producer.records += acknowledged
+        producer.looked_at_again()
+        assert ("over" in told.lines[-1]) == bool(acknowledged)
+    assert "writing rows: the wait is over after" in told.lines[-1]
+    assert sum("over" in line for line in told.lines) == 1
 
 
 def test_a_driver_gives_up_when_its_attempts_are_used_up(node: Node) -> None:
