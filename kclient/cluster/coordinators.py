@@ -136,4 +136,5 @@ def _told(wanted: Coordinator, error: KafkaError) -> str:
         if isinstance(error, CoordinatorNotAvailableError)
         else ""
     )
-    return f"the coordinator of {what} {wanted.key!r} cannot be found: {error}.{hint}"
+    reason = str(error).removesuffix(".")
+    return f"the coordinator of {what} {wanted.key!r} cannot be found: {reason}.{hint}"

@@ -141,7 +141,10 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 
 
 class DataDirectoryError(KafkaError):
-    """The embedded broker must not write in a data directory: it is another broker's, or in use by one."""
+    """The embedded broker cannot use a data directory.
+
+    It is another broker's, or in use by one, cannot be written in, or a file in it is broken.
+    """
 
 
 class AuthenticationError(KafkaError):
