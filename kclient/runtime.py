@@ -30,13 +30,16 @@ from typing import Any, Generic, Self, TypeVar
 from kclient.errors import ClientClosedError, KafkaTimeoutError
 
 T = TypeVar("T")
+# A function that makes the coroutine has it made on the loop's thread, where no signal handler raises: one
+# that was made and never begun would complain.
+Work = Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]]
 
 log = logging.getLogger(__name__)
 
-# How often a caller that waits looks whether the loop lives, and how long it may show no sign of it, in
-# seconds: a callback of the application that blocks it for so long blocks everything.
+# How often a caller that waits looks whether the loop lives, in seconds, and how often in a row it may find
+# no sign of it: a callback of the application that blocks it for so long blocks everything.
 _LOOK = 5.0
-_LIFELESS = 60.0
+_LOOKS = 12
 # For tasks that were cancelled because the loop ends, and for the thread to end after that.
 _LAST_STEPS = 5.0
 
@@ -50,8 +53,9 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop
         self._ending = False
         self._stopped = False
+        self._closing = 0  # calls of `launch_last` under way
         self._ended = False
-        self._lived = 0.0  # when the loop was asked for a sign of life, and gave it
+        self._lives = 0  # how often the loop was asked for a sign of life, and gave it
         # Calls that the loop has not begun; whoever takes one out begins or refuses it.
         self._calls: deque[Call[Any]] = deque()
         self._waiting_for_end: deque[SimpleQueue[None]] = deque()
@@ -60,7 +64,7 @@ class LoopThread:
         self._began = began
         try:
             self._thread.start()
-            failure = began.get(timeout=_LIFELESS)
+            failure = began.get(timeout=_LOOKS * _LOOK)
         except BaseException:  # Ctrl-C: nobody will ever have this object
             self._ending = self._stopped = True
             if hasattr(self, "_loop"):  # else the thread looks before it runs it
@@ -78,39 +82,35 @@ class LoopThread:
         return not self._ended and self._pid == os.getpid()
 
     @property
+    def ending(self) -> bool:
+        """Whether it takes no more calls."""
+        return self._ending
+
+    @property
     def ended(self) -> bool:
         """Whether it was stopped here; in a forked child it was not, and yet does not run."""
         return self._ended and self._pid == os.getpid()
 
-    def call(self, work: Coroutine[Any, Any, T], within: float | None = None) -> T:
+    def call(self, work: Work[T], within: float | None = None) -> T:
         """Run a coroutine on the loop and wait for its result. Ctrl-C cancels it.
 
         The coroutine brings its own deadline, so that an error says what was awaited. What keeps the loop
         from it is an error after a minute, or after `within` seconds.
         """
-        if self._pid != os.getpid():
-            work.close()
-            raise ClientClosedError(
-                f"{self._name} was made in process {self._pid} and is used in process {os.getpid()}: "
-                "a client does not survive fork, make one in the child"
-            )
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise RuntimeError(f"a blocking call of {self._name} on its own loop thread would never end")
-        call = Call(work)
+        call: Call[T] | None = None
         try:
+            self._check_caller()
+            call = Call(work)
             self._let_in(call)
-            self._wait(call, within)
-            return call.outcome()
-        except CancelledError as error:
-            if self._ending:
-                raise ClientClosedError(f"{self._name} was closed during the call") from error
-            raise
+            return self._outcome(call, within)
         except BaseException:
-            self._call_off(call)
+            if call is None:
+                _close(work)
+            elif not call.over:
+                self._post(partial(self._call_off, call))
             raise
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def submit(self, work: Work[T]) -> Future[T]:
         """Run a coroutine on the loop; for callers that must not block, because they are on a loop too.
 
         Cancelling the future cancels the coroutine.
@@ -121,7 +121,7 @@ class LoopThread:
         result.add_done_callback(partial(self._cancelled, call))
         return result
 
-    def launch(self, work: Coroutine[Any, Any, T], when_over: Callable[[], object]) -> Call[T]:
+    def launch(self, work: Work[T], when_over: Callable[[], object]) -> Call[T]:
         """Run a coroutine on the loop, for a thread that has something to do until it is over.
 
         `when_over` is called on the loop.
@@ -129,6 +129,30 @@ class LoopThread:
         call = Call(work, when_over)
         self._let_in(call)
         return call
+
+    def launch_last(
+        self,
+        close: Callable[[], Coroutine[Any, Any, None]],
+        ended: Callable[[], bool],
+        when_over: Callable[[], object] = bool,
+    ) -> Call[None]:
+        """Run what closes the client, and end the loop with it; nobody has to wait for it.
+
+        Of several at the same time the first that finds the client `ended` ends the loop, or else the last.
+        """
+        self._check_caller()
+        return self.launch(partial(self._last, close, ended), when_over)
+
+    def await_last(self, call: Call[None], within: float | None = None) -> None:
+        """Wait for what `launch_last` has begun, and for the thread if it ends with that.
+
+        A caller that is interrupted, or whose time is up, takes nothing from it: it goes on by itself.
+        """
+        try:
+            self._outcome(call, within)
+        finally:
+            if call.over and self._ending:
+                self.stop()
 
     def stop(self) -> None:
         """End the loop and wait for the thread. Does nothing in a forked child, whose thread never was."""
@@ -168,27 +192,57 @@ class LoopThread:
         self._ending = True
         asyncio.run_coroutine_threadsafe(finish(), self._loop)
 
+    def _check_caller(self) -> None:
+        if self._pid != os.getpid():
+            raise ClientClosedError(
+                f"{self._name} was made in process {self._pid} and is used in process {os.getpid()}: "
+                "a client does not survive fork, make one in the child"
+            )
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(f"a blocking call of {self._name} on its own loop thread would never end")
+
     def _let_in(self, call: Call[T]) -> None:
         if self._ending:
             call.refuse()
             raise ClientClosedError(f"{self._name} is closed")
-        self._calls.append(call)
-        self._post(self._begin_calls)
+        try:
+            self._calls.append(call)
+            self._post(self._begin_calls)
+        except BaseException:  # Ctrl-C: the loop may have a call of which it was not told
+            self._post(self._begin_calls)
+            raise
         if self._ended:  # in this moment: the loop may have looked for calls before this one was there
             self._refuse_calls()
 
+    def _outcome(self, call: Call[T], within: float | None) -> T:
+        try:
+            self._wait(call, within)
+            return call.outcome()
+        except CancelledError as error:
+            if self._ending:
+                raise ClientClosedError(f"{self._name} was closed during the call") from error
+            raise
+
     def _wait(self, call: Call[T], within: float | None) -> None:
+        """Wait until it is over, as long as the loop answers when it is asked for a sign of life.
+
+        What counts is how often it did not answer, and not the time: where the process was stopped for longer
+        than that (SIGSTOP, a laptop that slept), nobody was there to answer.
+        """
         began = time.monotonic()
+        lives, unanswered = self._lives, 0
         while True:
             waited = time.monotonic() - began
             if within is not None and waited >= within:
                 raise KafkaTimeoutError(f"{self._name} did not come to an end of a call within {within:g} s")
             if call.over_within(_LOOK if within is None else min(_LOOK, within - waited)):
                 return
-            if time.monotonic() - max(began, self._lived) >= _LIFELESS:
+            unanswered = unanswered + 1 if self._lives == lives else 0
+            lives = self._lives
+            if unanswered > _LOOKS:
                 raise KafkaTimeoutError(
-                    f"{self._name} has not run for {_LIFELESS:g} s: a callback of the application that runs "
-                    "on it (of a delivery, for example) blocks it, or the process was stopped"
+                    f"{self._name} has not run for {_LOOKS * _LOOK:g} s: a callback of the application that "
+                    "runs on it (of a delivery, for example) blocks it"
                 )
             self._post(self._live)
 
@@ -196,14 +250,9 @@ class LoopThread:
         with contextlib.suppress(RuntimeError):  # the loop has ended, and so has everything on it
             self._loop.call_soon_threadsafe(callback)
 
-    def _call_off(self, call: Call[T]) -> None:
-        """End what nobody waits for any more; a loop that ends does so by itself."""
-        if not call.over:
-            self._post(call.call_off)
-
     def _cancelled(self, call: Call[T], result: Future[T]) -> None:
         if result.cancelled():
-            self._post(call.call_off)
+            self._post(partial(self._call_off, call))
 
     # On the thread
 
@@ -222,25 +271,40 @@ class LoopThread:
         finally:
             self._ending = True
             try:
-                _cancel_everything(self._loop)
-                self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-                self._loop.close()
+                self._last_steps()
             finally:
+                self._loop.close()
                 self._ended = True
                 self._refuse_calls()
                 while self._waiting_for_end:
                     self._waiting_for_end.popleft().put(None)
 
-    def _run_on(self) -> None:
+    def _run_on(self, until: asyncio.Future[Any] | None = None) -> None:
         """Run the loop until it is stopped, or until a callback calls `sys.exit`, which ends nothing here."""
         try:
-            self._loop.run_forever()
+            if until is None:
+                self._loop.run_forever()
+            else:
+                self._loop.run_until_complete(until)
         except (SystemExit, KeyboardInterrupt) as error:
             log.error("%s: %r of a callback does not end the client's thread", self._name, error)  # noqa: TRY400
+
+    def _last_steps(self) -> None:
+        self._run_until(_cancel_everything(self._loop))
+        self._run_until(self._loop.create_task(self._loop.shutdown_asyncgens()))
+
+    def _run_until(self, last: asyncio.Future[None]) -> None:
+        while not last.done():
+            self._run_on(last)
 
     def _begin_calls(self) -> None:
         while self._calls:
             self._calls.popleft().begin()
+
+    def _call_off(self, call: Call[Any]) -> None:
+        """End what nobody waits for any more; a loop that ends does so by itself."""
+        self._begin_calls()  # this one may still be among them
+        call.call_off()
 
     def _refuse_calls(self) -> None:
         with contextlib.suppress(IndexError):  # two threads may do this at once
@@ -248,7 +312,17 @@ class LoopThread:
                 self._calls.popleft().refuse()
 
     def _live(self) -> None:
-        self._lived = time.monotonic()
+        self._lives += 1
+
+    async def _last(self, close: Callable[[], Coroutine[Any, Any, None]], ended: Callable[[], bool]) -> None:
+        self._closing += 1
+        try:
+            await close()
+        finally:
+            self._closing -= 1
+            if ended() or not self._closing:
+                self._ending = True
+                self._stop()
 
     def _stop(self) -> None:
         if not self._stopped:  # a second time it would stop the last steps
@@ -263,12 +337,11 @@ class Call(Generic[T]):
     end, and a Ctrl-C that comes while it works leaves a coroutine that runs on and that nobody can cancel.
     """
 
-    def __init__(self, work: Coroutine[Any, Any, T], when_over: Callable[[], object] = bool) -> None:
+    def __init__(self, work: Work[T], when_over: Callable[[], object] = bool) -> None:
         self.over = False
         self._work = work
         self._when_over = when_over
         self._task: asyncio.Task[T] | None = None
-        self._called_off = False
         self._told: SimpleQueue[None] = SimpleQueue()
 
     def over_within(self, seconds: float) -> bool:
@@ -288,20 +361,20 @@ class Call(Generic[T]):
     # On the loop's thread, or where there is no loop any more
 
     def begin(self) -> None:
-        if self._called_off:
-            self.refuse()
-            return
-        self._task = asyncio.get_running_loop().create_task(self._work)
+        work = self._work
+        coroutine = _made(work) if callable(work) else work
+        self._task = asyncio.get_running_loop().create_task(coroutine)
         self._task.add_done_callback(self._settle)
 
     def call_off(self) -> None:
-        self._called_off = True
         if self._task is not None:
             self._task.cancel()
+        elif not self.over:  # whoever asked was interrupted before it was let in
+            self.refuse()
 
     def refuse(self) -> None:
         """Not to be begun any more."""
-        self._work.close()
+        _close(self._work)
         self._end()
 
     def _settle(self, task: asyncio.Task[T]) -> None:
@@ -316,6 +389,16 @@ class Call(Generic[T]):
         self._when_over()
 
 
+def _close(work: Work[Any]) -> None:
+    """Have a coroutine that will not be begun not complain."""
+    if not callable(work):
+        work.close()
+
+
+async def _made(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return await make()
+
+
 def _copy(call: Call[T], future: Future[T]) -> None:
     if not future.set_running_or_notify_cancel():
         return  # the caller was cancelled in this moment
@@ -327,12 +410,28 @@ def _copy(call: Call[T], future: Future[T]) -> None:
         future.set_exception(error)
 
 
-def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
+def _cancel_everything(loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+    """Cancel all tasks; a future for their end, or for the end of our patience.
+
+    No task waits for them: that all tasks are being cancelled says that the loop ends, see `background`.
+    """
     tasks = asyncio.all_tasks(loop)
+    over: asyncio.Future[None] = loop.create_future()
+
+    def look(*_: object) -> None:
+        if not over.done() and all(task.done() for task in tasks):
+            over.set_result(None)
+
+    def give_up() -> None:
+        if not over.done():
+            over.set_result(None)
+
     for task in tasks:
+        task.add_done_callback(look)
         task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST_STEPS))
+    loop.call_soon(look)
+    loop.call_later(_LAST_STEPS, give_up)
+    return over
 
 
 def shared_lock() -> threading.RLock:

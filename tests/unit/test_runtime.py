@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
 
 import pytest
 
-from kclient.errors import ClientClosedError
+from kclient.errors import ClientClosedError, KafkaTimeoutError
 from kclient.runtime import LoopThread
 
 pytestmark = pytest.mark.uvloop
@@ -149,6 +153,162 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work(thread: LoopThread) -> None:
         signal.signal(signal.SIGINT, before)
     assert cancelled.wait(10)
     assert thread.call(name_of_thread()) == "test client"
+
+
+class Interrupted(deque[Any]):
+    """Ctrl-C before a call is among those that the loop has to begin, or after that."""
+
+    def __init__(self, *, late: bool) -> None:
+        super().__init__()
+        self._late = late
+        self._interrupts = [KeyboardInterrupt()]
+
+    def append(self, call: Any) -> None:
+        if self._late or not self._interrupts:
+            super().append(call)
+        for interrupt in self._interrupts:
+            self._interrupts = []
+            raise interrupt
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_while_a_call_is_handed_over_leaves_no_coroutine_and_nothing_runs_on(
+    thread: LoopThread, late: bool
+) -> None:
+    work = forever(threading.Event())
+    thread._calls = Interrupted(late=late)
+    with pytest.raises(KeyboardInterrupt):
+        thread.call(work)
+    assert thread.call(name_of_thread()) == "test client"
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
+
+
+def test_ctrl_c_before_there_is_a_call_leaves_no_coroutine(
+    thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kclient.runtime.Call", interrupt)
+    work = name_of_thread()
+    with pytest.raises(KeyboardInterrupt):
+        thread.call(work)
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
+
+
+def test_a_function_is_called_on_the_loop_and_what_it_raises_reaches_the_caller(thread: LoopThread) -> None:
+    def fail() -> NoReturn:
+        raise LookupError("no coroutine at all")
+
+    assert thread.call(name_of_thread) == "test client"
+    with pytest.raises(LookupError, match="no coroutine"):
+        thread.call(fail)
+
+
+class Jumping:
+    """A clock that leaps by an hour at every look, as after a stop of the whole process."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return 3600.0 * self.looks
+
+
+async def looked_at(clock: Jumping, often: int) -> str:
+    while clock.looks < often:  # noqa: ASYNC110 - nobody tells how often it was looked at
+        await asyncio.sleep(0)
+    return "worked"
+
+
+def test_a_process_that_was_stopped_for_long_finds_its_calls_as_they_were(
+    thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Jumping()
+    monkeypatch.setattr("kclient.runtime.time", clock)
+    monkeypatch.setattr("kclient.runtime._LOOK", 0.01)
+    assert thread.call(looked_at(clock, 10)) == "worked"
+
+
+def test_a_loop_that_does_not_answer_when_it_is_asked_is_reported(
+    thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kclient.runtime._LOOK", 0.01)
+    may_end = threading.Event()
+
+    async def block() -> None:
+        may_end.wait()
+
+    try:
+        with pytest.raises(KafkaTimeoutError, match=r"has not run for 0\.12 s: a callback"):
+            thread.call(block())
+    finally:
+        may_end.set()
+    assert thread.call(name_of_thread()) == "test client"
+
+
+def test_sys_exit_in_the_last_steps_of_a_loop_does_not_keep_it_from_closing(
+    thread: LoopThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = threading.Event()
+
+    async def exits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            asyncio.get_running_loop().call_soon(sys.exit, 3)
+
+    async def lasts() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            ended.set()
+
+    thread.begin(exits())
+    thread.begin(lasts())
+    thread.call(asyncio.sleep(0))
+    with caplog.at_level(logging.ERROR):
+        thread.stop()
+    assert thread._loop.is_closed()
+    assert ended.is_set()
+    assert "SystemExit(3) of a callback does not end the client's thread" in caplog.text
+
+
+def test_the_call_that_closes_the_client_ends_the_loop_also_when_nobody_waits_for_it(
+    thread: LoopThread,
+) -> None:
+    async def close() -> None:
+        await asyncio.sleep(0)
+
+    thread.launch_last(close, lambda: True)
+    thread._thread.join(10)
+    assert not thread.running
+
+
+def test_of_two_calls_that_close_the_client_the_last_one_ends_the_loop(thread: LoopThread) -> None:
+    async def hasty() -> None:
+        raise KafkaTimeoutError
+
+    may_end, begun = asyncio.Event(), threading.Event()
+
+    async def patient() -> None:
+        begun.set()
+        await may_end.wait()
+
+    async def end() -> None:
+        may_end.set()
+
+    last = thread.launch_last(patient, lambda: False)
+    begun.wait()
+    with pytest.raises(KafkaTimeoutError):
+        thread.await_last(thread.launch_last(hasty, lambda: False))
+    assert thread.call(name_of_thread) == "test client"
+    thread.call(end)
+    thread.await_last(last)
+    assert not thread.running
 
 
 @pytest.mark.parametrize(
