@@ -28,7 +28,7 @@ def _blocking(
 
     @functools.wraps(verb)
     def call(self: Admin, /, *args: P.args, **options: P.kwargs) -> T:
-        return self._thread.call(verb(self._admin, *args, **options))
+        return self._thread.call(lambda: verb(self._admin, *args, **options))
 
     return call
 
@@ -51,7 +51,6 @@ class Admin:
     @configured_by(ClientConfig)
     def __init__(self, config: ClientConfig) -> None:
         self._admin = AsyncAdmin(**vars(config))
-        self._closers: list[object] = []
         self._thread = LoopThread(f"kclient admin {config.client_id}")
 
     @classmethod
@@ -63,7 +62,6 @@ class Admin:
         """
         admin = cls.__new__(cls)
         admin._admin = AsyncAdmin(**options)
-        admin._closers = []
         admin._thread = thread
         admin._shares_thread = True
         return admin
@@ -94,21 +92,17 @@ class Admin:
         # In a forked child there is nothing to close: thread and connections are the parent's.
         if not self._thread.running:
             return
-        me = object()
-        self._closers.append(me)
-        try:
-            # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
-            with contextlib.suppress(ClientClosedError):
-                self._thread.call(self._admin.close(timeout_ms))
-        finally:
-            self._closers.remove(me)
-        others = self._closers and not self._admin.ending.done  # and have more patience
-        if not self._shares_thread and not others:
-            self._thread.stop()
+        closing = functools.partial(self._admin.close, timeout_ms)
+        # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
+        with contextlib.suppress(ClientClosedError):
+            if self._shares_thread:
+                self._thread.call(closing)
+            else:
+                self._thread.await_last(self._thread.launch_last(closing, lambda: self._admin.ending.done))
 
     def health(self) -> ClusterHealth:
         """Whether the client is in touch with its cluster; never waits for the network."""
-        return self._admin.health() if self._thread.ended else self._thread.call(self._health())
+        return self._admin.health() if self._thread.ended else self._thread.call(self._health)
 
     async def _health(self) -> ClusterHealth:
         return self._admin.health()
@@ -129,7 +123,7 @@ class Admin:
 
     def __del__(self) -> None:
         thread = getattr(self, "_thread", None)
-        if thread is not None and thread.running and not self._admin.closed:
+        if thread is not None and thread.running and not thread.ending and not self._admin.closed:
             warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
             if self._shares_thread:
                 thread.begin(self._admin.close())

@@ -81,8 +81,8 @@ class Consumer(Controls, Generic[K, V]):
         self._polling: dict[None, int] = {}
         self._close_later: float | None = None
         self._thread: LoopThread | None = None
-        # Threads that close it at this moment.
-        self._closers: dict[int, None] = {}
+        # Calls that close it at this moment, and their threads.
+        self._closers: dict[object, int] = {}
         if topics:
             self.subscribe(topics)
 
@@ -119,18 +119,23 @@ class Consumer(Controls, Generic[K, V]):
         self._close(timeout_ms)
 
     def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        thread, me = self._thread, threading.get_ident()
-        if me in self._closers and self._errands.running:  # by a listener that is called by the end
+        thread, me, here = self._thread, object(), threading.get_ident()
+        if (
+            here in self._closers.values() and self._errands.running
+        ):  # by a listener that is called by the end
             return
         # In a forked child there is nothing to close: thread and connections are the parent's.
         if thread is None or not thread.running:
             self._engine.closed = True
             return
         try:
-            self._closers[me] = None
+            self._closers[me] = here
             # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
             with contextlib.suppress(ClientClosedError, CancelledError):
-                self._await_end(thread.launch(self._engine.close(timeout_ms), self._bell.ring), timeout_ms)
+                # A call that Ctrl-C ends leaves nothing behind: closing goes on, and the thread ends with it.
+                work = functools.partial(self._engine.close, timeout_ms)
+                closing = thread.launch_last(work, lambda: self._engine.ending.done, self._bell.ring)
+                self._await_end(closing, timeout_ms)
         finally:
             self._closers.pop(me, None)
         if self._engine.ending.done or not self._closers:  # else another thread has more patience

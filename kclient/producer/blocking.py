@@ -7,17 +7,16 @@ woken once for many.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 import time
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from kclient.clock import Deadline
 from kclient.cluster.client import ClusterHealth
 from kclient.config import configured_by
-from kclient.errors import BufferFullError, ClientClosedError, KafkaError
+from kclient.errors import BufferFullError, ClientClosedError, KafkaError, KafkaTimeoutError
 from kclient.producer.accumulator import Wait
 from kclient.producer.client import CLOSE_TIMEOUT_MS
 from kclient.producer.config import ProducerConfig
@@ -59,12 +58,10 @@ class Producer:
         self._config = config
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._closed = False
-        # Threads that close it at this moment.
-        self._closers: dict[int, None] = {}
         self._thread = LoopThread(f"kclient producer {config.client_id}")
         made: list[Core] = []
         try:
-            self._core = self._thread.call(_make(config, made))
+            self._core = self._thread.call(partial(_make, config, made))
         except Exception:
             self._closed = True
             self._thread.stop()
@@ -89,7 +86,7 @@ class Producer:
             cluster = self._core.cluster
             await cluster.metadata.refreshed(cluster.deadline(timeout_ms))
 
-        self._call(start())
+        self._call(start)
 
     def send(  # noqa: PLR0913, PLR0917 - aiokafka's signature
         self,
@@ -145,7 +142,9 @@ class Producer:
         delivery = self.send(topic, value, key, **more)
         if asyncio._get_running_loop() is None:
             return delivery.result()
-        return self._call(_outcome(delivery))  # in a notebook, whose cells run on a loop of their own
+        return self._call(
+            partial(_outcome, delivery)
+        )  # in a notebook, whose cells run on a loop of their own
 
     def send_many(  # noqa: PLR0913
         self,
@@ -170,7 +169,7 @@ class Producer:
 
     def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic, waiting up to `max_block_ms` while it is unknown."""
-        return self._call(self._partitions(topic))
+        return self._call(partial(self._partitions, topic))
 
     def flush(self, timeout_ms: float | None = None) -> None:
         """Wait until all that was sent before is delivered or has failed; see `AsyncProducer.flush`."""
@@ -179,12 +178,13 @@ class Producer:
         async def flush() -> None:
             await self._core.flush(Deadline.after(self._core.loop, milliseconds / 1000))
 
-        self._call(flush())
+        self._call(flush)
 
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Deliver what is there, then close; a `KafkaTimeoutError` says how many records were given up.
 
         Threads that call it, or `flush`, at the same time wait for the same end; see `AsyncProducer.close`.
+        A call that Ctrl-C ends can be made again; meanwhile closing goes on, for as long as it had time.
         """
         if asyncio._get_running_loop() is self._core.loop:
             raise RuntimeError(
@@ -195,19 +195,24 @@ class Producer:
         if not self._thread.running:
             return
 
-        async def close() -> None:
-            await self._core.close(Deadline.after(self._core.loop, timeout_ms / 1000))
+        thread, core, caller = self._thread, self._core, _Caller()
+        ends = time.monotonic() + timeout_ms / 1000
 
-        me = threading.get_ident()
+        async def close() -> None:
+            left = max(0.0, ends - time.monotonic())
+            await core.close(Deadline(core.loop.time() + left, timeout_ms / 1000), lambda: caller.waits)
+
         try:
-            self._closers[me] = None
+            call = thread.launch_last(close, lambda: core.ended)
+            thread.await_last(call, timeout_ms / 1000 + _GRACE)
+        except ClientClosedError as closed:
             # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
-            with contextlib.suppress(ClientClosedError):
-                self._thread.call(close(), timeout_ms / 1000 + _GRACE)
+            if core.given_up:
+                raise KafkaTimeoutError(
+                    f"closing the producer: {core.given_up} when another call gave them up"
+                ) from closed
         finally:
-            self._closers.pop(me, None)
-            if self._core.ended or not self._closers:  # else another thread still waits for deliveries
-                self._thread.stop()
+            caller.waits = False
 
     @property
     def closed(self) -> bool:
@@ -219,7 +224,7 @@ class Producer:
         async def health() -> ClusterHealth:
             return self._core.cluster.health()
 
-        return self._core.cluster.health() if self._thread.ended else self._call(health())
+        return self._core.cluster.health() if self._thread.ended else self._call(health)
 
     def metrics(self) -> ProducerMetrics:
         """What the producer has done so far."""
@@ -227,7 +232,7 @@ class Producer:
         async def metrics() -> ProducerMetrics:
             return self._core.metrics()
 
-        return self._call(metrics())
+        return self._call(metrics)
 
     def __enter__(self) -> Self:
         try:
@@ -242,11 +247,12 @@ class Producer:
 
     def __del__(self) -> None:
         thread = getattr(self, "_thread", None)
-        if thread is not None and thread.running and not self._closed:
-            warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
+        if thread is not None and thread.running and not thread.ending:
+            if not self._closed:  # else Ctrl-C came before `close` had begun
+                warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
             thread.finish(self._core.abandon(ClientClosedError("the producer was never closed")))
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return self._thread.call(work)
 
     def _send_any(self, record: ProducerRecord) -> Delivery:
@@ -254,7 +260,7 @@ class Producer:
         fields, told = prepare(self._config, record)
         with told:
             if self._core.accumulator.lacks(fields.topic, fields.partition):
-                self._call(self._seek_partition())
+                self._call(self._seek_partition)
             delivery: Delivery = self._append(*fields) or self._send_slowly(fields)
         return told.watch(delivery)
 
@@ -268,7 +274,7 @@ class Producer:
                 break
             left = max(0.0, until - time.monotonic())
             if outcome is Wait.TOPIC:
-                self._call(self._partitions(fields.topic, left))
+                self._call(partial(self._partitions, fields.topic, left))
             else:
                 self._wait_for_room(left, given_back)
         if accumulator.crowded:
@@ -282,7 +288,7 @@ class Producer:
         self._check_running()
         gathered = self._core.gather(many)
         if self._core.accumulator.lacks(many.topic, gathered.partition):
-            self._call(self._seek_partition())
+            self._call(self._seek_partition)
         for number, chunk in enumerate(gathered.chunks):
             try:
                 self._put(chunk)
@@ -297,7 +303,7 @@ class Producer:
         accumulator = self._core.accumulator
         until = time.monotonic() + self._config.max_block_ms / 1000
         if chunk.topic not in accumulator.topics:
-            self._call(self._partitions(chunk.topic))
+            self._call(partial(self._partitions, chunk.topic))
         while True:
             given_back = accumulator.given_back
             if accumulator.put(chunk):
@@ -348,6 +354,12 @@ class Producer:
         raise ClientClosedError(
             f"{self!r} was made in another process: a client does not survive fork, make one in the child"
         )
+
+
+class _Caller:
+    """One who closes the producer, and waits for the end, or was interrupted."""
+
+    waits = True
 
 
 class _Refused:

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from time import time_ns
 from typing import NamedTuple
@@ -28,6 +30,10 @@ from kclient.runtime import brief_lock
 
 # Chunks of Arrow are larger: spreading and encoding them costs little per record and more per chunk.
 _PACKED_BYTES = 4 * CHUNK_BYTES
+
+
+def _always() -> bool:
+    return True
 
 
 class Gathered(NamedTuple):
@@ -54,15 +60,20 @@ class Core:
         self.dispatcher.start()
         self.cluster.tasks.when_failed(self.accumulator.refuse)
         self.cluster.metadata.start()
-        # Callers of `close` that wait, each with a deadline of its own.
-        self._closers = 0
+        # Calls of `close` under way, each with a deadline of its own: whether somebody waits for it.
+        self._closers: list[Callable[[], bool]] = []
+        # What was not delivered when it ended, in words; empty where all was.
+        self.given_up = ""
         self._ending: asyncio.Task[None] | None = None
 
     def _wake(self, urgency: Urgency) -> None:
         self.dispatcher.wake(urgency)
 
     def _wake_from_thread(self, urgency: Urgency) -> None:
-        self.loop.call_soon_threadsafe(self.dispatcher.wake_now, urgency)
+        # A signal handler may close the producer after `send` has appended its record and before this; a loop
+        # that is closed has drained everything.
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.dispatcher.wake_now, urgency)
 
     async def topic(self, name: str, deadline: Deadline) -> Topic:
         """What is known of a topic, waiting until something is."""
@@ -157,21 +168,24 @@ class Core:
         if not await self.dispatcher.flush(deadline):
             raise deadline.expired(f"flushing: {self._left()}, which")
 
-    async def close(self, deadline: Deadline) -> None:
+    async def close(self, deadline: Deadline, waits: Callable[[], bool] = _always) -> None:
         """Deliver what is there, as far as time allows, and end; raises if records were left undelivered.
 
         Callers that come while it closes wait for the same records, each until its own deadline. With the
         last of them, also one that is cancelled, what is not delivered is given up.
+
+        `waits` says whether the caller is still there: one on another thread may have been interrupted. Then
+        closing goes on until this deadline, or that of another caller who is there.
         """
         self.accumulator.refuse(ClientClosedError("the producer is closed"))
         delivered, left = False, ""
-        self._closers += 1
+        self._closers.append(waits)
         try:
             delivered = await self.dispatcher.flush(deadline)
             left = "" if delivered else self._left()
         finally:
-            self._closers -= 1
-            others = self._closers > 0
+            self._closers.remove(waits)
+            others = any(still_waits() for still_waits in self._closers)
             if delivered or not others:
                 await self.abandon(
                     ClientClosedError("the producer was closed before the record was delivered")
@@ -193,6 +207,8 @@ class Core:
         """
         if self._ending is None:
             self.accumulator.refuse(error)
+            self.dispatcher.drain()
+            self.given_up = "" if self.dispatcher.ledger.empty else self._left()
             tasks = self.dispatcher.close(error)
             self._ending = self.loop.create_task(self._end(tasks), name="kclient producer ends")
         await asyncio.shield(self._ending)
