@@ -34,6 +34,7 @@ class BackgroundTasks:
         self._running: set[asyncio.Task[None]] = set()
         self._told: set[asyncio.Task[None]] = set()  # to end
         self._listeners: list[Listener] = []
+        self._expected = False
 
     def __repr__(self) -> str:
         state = "well" if self.failure is None else "failed"
@@ -52,6 +53,10 @@ class BackgroundTasks:
             self._told.add(task)
             task.cancel()
 
+    def expect_end(self) -> None:
+        """The client is closing: what ends from now on is not missed."""
+        self._expected = True
+
     def when_failed(self, listener: Listener) -> None:
         """Have `listener` called, once, with the failure."""
         self._listeners.append(listener)
@@ -66,6 +71,7 @@ class BackgroundTasks:
         told = task in self._told
         self._told.discard(task)
         error = None if task.cancelled() else task.exception()
+        told = told or self._expected
         if told or (returns and error is None and not task.cancelled()):
             if error is not None:
                 log.error("%s: %s failed as it ended", self._client, task.get_name(), exc_info=error)
@@ -90,7 +96,17 @@ class BackgroundTasks:
         if self.failure is not None:  # of an application that cancels all tasks, the first one says it all
             log.debug("%s", failure, exc_info=cause)
             return
-        log.log(logging.WARNING if cause is None else logging.ERROR, "%s", failure, exc_info=cause)
+        if cause is None and _loop_ends():  # to whoever reads the log it would say what is not so
+            log.debug("%s", failure)
+        else:
+            log.log(logging.WARNING if cause is None else logging.ERROR, "%s", failure, exc_info=cause)
         self.failure = failure
         for listener in self._listeners:
             listener(copy(failure))
+
+
+def _loop_ends() -> bool:
+    """Whether every task that is left is being cancelled, as `asyncio.run` and our loop threads do at their
+    end, and applications that end. One that goes on has a task that is not.
+    """
+    return all(task.cancelling() for task in asyncio.all_tasks())

@@ -74,6 +74,7 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
         self._closed = True
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
+            cluster.tasks.expect_end()
             self.ending.begin(_closed(cluster, timeout_ms / 1000))
         await self.ending.wait(timeout_ms / 1000)
 

@@ -206,6 +206,7 @@ class Core:
         second time limit, or as the loop of a blocking producer is stopped.
         """
         if self._ending is None:
+            self.cluster.tasks.expect_end()
             self.accumulator.refuse(error)
             self.dispatcher.drain()
             self.given_up = "" if self.dispatcher.ledger.empty else self._left()

@@ -66,6 +66,38 @@ def test_so_is_one_that_somebody_else_cancels_and_of_all_tasks_the_first_is_told
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
+def test_nothing_is_said_where_all_tasks_of_the_loop_are_cancelled_because_it_ends(
+    tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def application() -> None:
+        await forever()
+
+    async def main() -> asyncio.Task[None]:
+        tasks.start(forever(), "heartbeats")
+        mine = asyncio.create_task(application())
+        await asyncio.sleep(0)
+        return mine
+
+    assert asyncio.run(main()).cancelled()
+    assert tasks.failure is not None  # what would go on after all is told
+    assert caplog.records == []
+
+
+def test_what_ends_while_its_client_closes_is_not_missed(
+    tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(_: Simulation) -> None:
+        cancelled = tasks.start(forever(), "heartbeats")
+        tasks.start(returns(), "metadata")
+        tasks.expect_end()
+        cancelled.cancel()
+        await asyncio.sleep(0.1)
+        tasks.check()
+
+    simulate(main)
+    assert caplog.records == []
+
+
 def test_one_that_returns_is_missed_unless_it_may(tasks: BackgroundTasks) -> None:
     async def main(_: Simulation) -> None:
         tasks.start(returns(), "connect to 1", returns=True)
