@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from enum import Enum, IntEnum
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, RecordTooLargeError
 from kclient.producer.delivery import Chunk, Delivery
@@ -134,11 +134,12 @@ class Accumulator:
         timestamp_ms: int | None,
         headers: Sequence[Header],
         grow: bool = False,
+        note: list[Any] | None = None,
     ) -> Delivery | None:
         """Take a record in; None where `append_slowly` has to decide. The hottest path there is.
 
         With `grow` memory is claimed for it where the chunk has no room; None then, where there is no memory
-        or no chunk.
+        or no chunk. `note` is the place that it will have, and its watcher.
         """
         added = RECORD_OVERHEAD
         if value is not None:
@@ -174,6 +175,10 @@ class Accumulator:
                     tick[0] = place
                     ticks = chunk.ticks
                     ticks += tick
+                if note is not None:
+                    note[0] = place
+                    noted = chunk.noted  # a list, until the chunk is drained, which closes it before
+                    noted += note  # type: ignore[operator]
                 delivery._chunk = chunk
                 delivery._place = place
                 return delivery
@@ -187,6 +192,7 @@ class Accumulator:
         partition: int | None,
         timestamp_ms: int | None,
         headers: Sequence[Header],
+        note: list[Any] | None = None,
         *,
         known: bool = True,
     ) -> Delivery | Wait:
@@ -206,7 +212,7 @@ class Accumulator:
                     return Wait.TOPIC
             chunk = self._chunk_for(topic, size)
             before = chunk.size
-            delivery = self.append(topic, value, key, partition, timestamp_ms, headers, grow=True)
+            delivery = self.append(topic, value, key, partition, timestamp_ms, headers, True, note)
             if delivery is not None:
                 break
             if chunk.open:

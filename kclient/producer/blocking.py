@@ -26,7 +26,7 @@ from kclient.producer.forks import forget_in_children
 from kclient.producer.many import Deliveries, Many
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.part import WIDTH
-from kclient.producer.records import Fields, ProducerRecord, prepare
+from kclient.producer.records import Fields, ProducerRecord, Told, prepare
 from kclient.producer.tables import many_from
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.runtime import LoopThread, wait_in_thread
@@ -130,12 +130,14 @@ class Producer:
 
     def send_nowait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> Delivery:
         """Append a record at once, or raise `BufferFullError`. Takes what `send` takes."""
-        fields, told = prepare(self._config, ProducerRecord(topic, value, key, **more))
-        with told:
-            delivery = self._append(*fields) or self._core.accumulator.append_slowly(*fields, known=False)
+        with Told(self._config, ProducerRecord(topic, value, key, **more)) as told:
+            fields, note = prepare(self._config, told), told.note
+            delivery: Delivery | Wait | None = self._append(*fields, False, note)
+            if delivery is None:
+                delivery = self._core.accumulator.append_slowly(*fields, note, known=False)
             if isinstance(delivery, Wait):
                 raise BufferFullError(f"buffer_memory={self._config.buffer_memory} bytes are full")
-        return told.watch(delivery)
+        return delivery
 
     def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> RecordMetadata:
         """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
@@ -257,19 +259,19 @@ class Producer:
 
     def _send_any(self, record: ProducerRecord) -> Delivery:
         """A record with anything that `send` does not see to by itself."""
-        fields, told = prepare(self._config, record)
-        with told:
+        with Told(self._config, record) as told:
+            fields, note = prepare(self._config, told), told.note
             if self._core.accumulator.lacks(fields.topic, fields.partition):
                 self._call(self._seek_partition)
-            delivery: Delivery = self._append(*fields) or self._send_slowly(fields)
-        return told.watch(delivery)
+            delivery: Delivery = self._append(*fields, False, note) or self._send_slowly(fields, note)
+        return delivery
 
-    def _send_slowly(self, fields: Fields) -> Delivery:
+    def _send_slowly(self, fields: Fields, note: list[Any] | None = None) -> Delivery:
         accumulator = self._core.accumulator
         until = time.monotonic() + self._config.max_block_ms / 1000
         while True:
             given_back = accumulator.given_back
-            outcome = accumulator.append_slowly(*fields)
+            outcome = accumulator.append_slowly(*fields, note)
             if isinstance(outcome, Delivery):
                 break
             left = max(0.0, until - time.monotonic())

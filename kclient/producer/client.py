@@ -19,7 +19,7 @@ from kclient.producer.forks import forget_in_children
 from kclient.producer.many import Deliveries, Many
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.part import WIDTH
-from kclient.producer.records import Fields, ProducerRecord, prepare
+from kclient.producer.records import Fields, ProducerRecord, Told, prepare
 from kclient.producer.tables import many_from
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.turns import Pace, Turns
@@ -138,19 +138,19 @@ class AsyncProducer:
         Of a topic that is not known yet the delivery tells later whether there is such a one.
         """
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
-        fields, told = prepare(self._config, record)
-        with told:
-            delivery: Delivery | Wait | None = self._append(*fields)
+        with Told(self._config, record) as told:
+            fields, note = prepare(self._config, told), told.note
+            delivery: Delivery | Wait | None = self._append(*fields, False, note)
             if delivery is None:
                 accumulator = self._open().accumulator
                 accumulator.step = STEP  # who cannot wait is not asked to
-                delivery = accumulator.append_slowly(*fields, known=False)
+                delivery = accumulator.append_slowly(*fields, note, known=False)
                 if isinstance(delivery, Wait):
                     raise BufferFullError(
                         f"buffer_memory={self._config.buffer_memory} bytes are full: await send() instead"
                     )
         assert isinstance(delivery, Delivery)
-        return told.watch(delivery)
+        return delivery
 
     async def send_and_wait(
         self, topic: str, value: Any = None, key: Any = None, **fields: Any
@@ -273,14 +273,14 @@ class AsyncProducer:
 
     async def _send_any(self, record: ProducerRecord) -> Delivery:
         """A record with anything that `send` does not see to by itself."""
-        fields, told = prepare(self._config, record)
-        with told:
+        with Told(self._config, record) as told:
+            fields, note = prepare(self._config, told), told.note
             if self._core is not None and self._core.accumulator.lacks(fields.topic, fields.partition):
                 await self._core.seek_partition(self._max_block())
-            delivery = self._append(*fields) or await self._send_slowly(fields)
-        return told.watch(delivery)
+            delivery: Delivery = self._append(*fields, False, note) or await self._send_slowly(fields, note)
+        return delivery
 
-    async def _send_slowly(self, fields: Fields) -> Delivery:
+    async def _send_slowly(self, fields: Fields, note: list[Any] | None = None) -> Delivery:
         """Append what needs memory claimed, or a wait.
 
         The loop's turn, where one is due, comes first: a call cancelled in it has appended nothing. A caller
@@ -303,7 +303,7 @@ class AsyncProducer:
             accumulator.step = pace.after_turn(size)
         deadline: Deadline | None = None
         while True:
-            outcome = accumulator.append_slowly(*fields)
+            outcome = accumulator.append_slowly(*fields, note)
             if isinstance(outcome, Delivery):
                 return outcome
             deadline = deadline or self._max_block()

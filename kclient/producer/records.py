@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from kclient.topics import check_topic as check_topic  # noqa: PLC0414 - others take it from here
 from kclient.types import Header, RecordMetadata
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LATEST = (1 << 63) - 1
+# The place of a record that was not appended.
+_NOWHERE = -1
 
 
 class ProducerRecord(NamedTuple):
@@ -65,26 +67,28 @@ class Fields(NamedTuple):
 class Told:
     """Those who want to know what becomes of a record: called with its delivery, or left by what `send`
     raised where that is what became of it.
+
+    `note` goes with the record: whoever appends it notes there where it is, in the step in which the record
+    and this watcher are appended. So a signal handler that raises finds both of them there or none, and the
+    hooks hear of every record once: what became of it, or why it was not sent.
     """
 
-    __slots__ = ("_hooks", "_record")
+    __slots__ = ("_hooks", "note", "record")
 
-    def __init__(self, hooks: Sequence[ProducerHook], record: ProducerRecord) -> None:
-        self._hooks = hooks
-        self._record = record
+    def __init__(self, config: ProducerConfig, record: ProducerRecord) -> None:
+        self._hooks = config.hooks
+        self.record = record
+        self.note: list[Any] | None = None
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> Self:
+        if self._hooks:
+            self.note = [_NOWHERE, self]
+        return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if error is not None:
+        note, self.note = self.note, None  # a circle would wait for the garbage collector
+        if error is not None and note is not None and note[0] == _NOWHERE:
             self._tell(None, error)
-
-    def watch(self, delivery: Delivery) -> Delivery:
-        """Have them told what becomes of a record that was appended."""
-        if self._hooks:
-            delivery.add_done_callback(self)
-        return delivery
 
     def __call__(self, delivery: Delivery) -> None:
         error = delivery.exception()
@@ -93,18 +97,22 @@ class Told:
     def _tell(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         for hook in self._hooks:
             try:
-                hook.on_delivery(self._record, metadata, error)
+                hook.on_delivery(self.record, metadata, error)
             except BaseException as raised:  # noqa: BLE001 - it changes nothing for the others
-                report(log, f"for a delivery to {self._record.topic}, the hook", hook.on_delivery, raised)
+                report(log, f"for a delivery to {self.record.topic}, the hook", hook.on_delivery, raised)
 
 
-def prepare(config: ProducerConfig, record: ProducerRecord) -> tuple[Fields, Told]:
-    """A caller's record as bytes, and who wants to know what becomes of it."""
-    if config.hooks:
-        record = _through_hooks(config, record)
-    told = Told(config.hooks, record)
-    with told:
-        return _checked(config, record), told
+def prepare(config: ProducerConfig, told: Told) -> Fields:
+    """A caller's record as bytes, after the hooks have seen it."""
+    for hook in config.hooks:
+        record = told.record
+        try:
+            given = _as_record(hook.on_send(record))
+        except BaseException as error:  # noqa: BLE001 - a hook sees records, and does not decide about them
+            report(log, f"for a record to {record.topic}, the hook", hook.on_send, error)
+        else:
+            told.record = record if given is None else given
+    return _checked(config, told.record)
 
 
 def _checked(config: ProducerConfig, record: ProducerRecord) -> Fields:
@@ -182,17 +190,6 @@ def _whole(value: Any) -> int | None:
         return None if isinstance(value, bool) else index(value)
     except TypeError:
         return None
-
-
-def _through_hooks(config: ProducerConfig, record: ProducerRecord) -> ProducerRecord:
-    for hook in config.hooks:
-        try:
-            given = _as_record(hook.on_send(record))
-        except BaseException as error:  # noqa: BLE001 - a hook sees records, and does not decide about them
-            report(log, f"for a record to {record.topic}, the hook", hook.on_send, error)
-        else:
-            record = record if given is None else given
-    return record
 
 
 def _as_record(given: object) -> ProducerRecord | None:

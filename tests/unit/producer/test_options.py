@@ -10,7 +10,7 @@ import pytest
 from kclient.errors import ConfigurationError
 from kclient.producer import ProducerConfig, ProducerRecord
 from kclient.producer.metrics import Counters
-from kclient.producer.records import prepare
+from kclient.producer.records import Told, prepare
 from kclient.records.compression import Codec
 
 
@@ -114,7 +114,8 @@ def test_options_have_kafkas_names_too() -> None:
 
 
 def prepared(*args: Any, **named: Any) -> Any:
-    return prepare(ProducerConfig(), ProducerRecord(*args, **named))[0]
+    config = ProducerConfig()
+    return prepare(config, Told(config, ProducerRecord(*args, **named)))
 
 
 def test_what_is_nearly_bytes_becomes_bytes_of_its_own() -> None:
@@ -158,7 +159,7 @@ def test_bad_records_are_refused_at_the_call(record: tuple[Any, ...], error: str
 def test_a_serializer_that_answers_no_bytes_is_named() -> None:
     config = ProducerConfig(value_serializer=lambda value: value)
     with pytest.raises(TypeError, match="value_serializer returned int"):
-        prepare(config, ProducerRecord("t", 5))
+        prepare(config, Told(config, ProducerRecord("t", 5)))
 
 
 def test_rates_are_those_of_the_last_half_minute_and_latencies_those_of_what_was_sent() -> None:
