@@ -82,13 +82,13 @@ def _leave(loop: asyncio.AbstractEventLoop, error: BaseException) -> NoReturn:
 
 def report(log: logging.Logger, what: str, function: object, error: BaseException) -> None:
     """Log what a callback raised, which nobody is waiting for; `SystemExit` leaves the loop after that."""
-    log.error("%s %s failed: %r", what, name_of(function), error, exc_info=error)
+    log.error("%s %s failed: %s", what, name_of(function), described(error), exc_info=error)
     let_out(error)
 
 
 def failure(what: str, function: object, error: BaseException) -> KafkaError:
     """What the application is told of its own function that raised `error`."""
-    explained = KafkaError(f"{what} {name_of(function)} failed: {error!r}")
+    explained = KafkaError(f"{what} {name_of(function)} failed: {described(error)}")
     explained.__cause__ = error
     return explained
 
@@ -97,5 +97,18 @@ def name_of(function: object) -> str:
     """A function as its author knows it."""
     if isinstance(function, partial):
         return name_of(function.func)
-    name = getattr(function, "__qualname__", None)
-    return repr(function) if name is None else f"{getattr(function, '__module__', None)}.{name}"
+    try:
+        name = getattr(function, "__qualname__", None)
+        if name is not None:
+            return f"{getattr(function, '__module__', None)}.{name}"
+    except (Exception, asyncio.CancelledError):  # noqa: BLE001, S110 - then it is shown as any object
+        pass
+    return described(function)
+
+
+def described(thing: object) -> str:
+    """What `repr` says of something that an application has made, or that it raises."""
+    try:
+        return repr(thing)
+    except (Exception, asyncio.CancelledError):  # noqa: BLE001 - it has no other words for itself
+        return f"<{type(thing).__qualname__} whose __repr__ raises>"

@@ -150,3 +150,27 @@ def test_an_error_names_the_function_and_has_its_cause() -> None:
     )
     assert name_of(partial(raises, ValueError)) == "tests.support.misbehaviour.raises"
     assert name_of("".join) == "None.str.join"
+
+
+class UnspeakableError(ValueError):
+    """Names and words of an application may fail, too."""
+
+    def __repr__(self) -> str:
+        raise ValueError
+
+    __str__ = __repr__
+
+
+class Nameless:
+    def __getattr__(self, _: str) -> str:
+        raise ValueError
+
+    __repr__ = UnspeakableError.__repr__
+
+
+def test_what_cannot_be_shown_is_reported_by_its_class(caplog: pytest.LogCaptureFixture) -> None:
+    said = "the hook <Nameless whose __repr__ raises> failed: <UnspeakableError whose __repr__ raises>"
+    assert name_of(Nameless()) == "<Nameless whose __repr__ raises>"
+    assert str(failure("the hook", Nameless(), UnspeakableError())) == said
+    report(log, "the hook", Nameless(), UnspeakableError())
+    assert caplog.messages == [said]
