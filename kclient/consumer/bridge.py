@@ -14,33 +14,63 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+from kclient.consumer.group.listeners import Carried
 from kclient.types import TopicPartition
+from kclient.usercode import described
 
 Partitions = frozenset[TopicPartition]
 Carry = Callable[[Callable[[], object]], Awaitable[None]]
 
 
-class CarriedListener:
+class _Once:
+    """A call that one thread may begin and another may call off: one of the two comes first."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = [call]  # `pop` gives it to one of the two
+
+    def __call__(self) -> object:
+        try:
+            call = self._call.pop()
+        except IndexError:
+            return None
+        return call()
+
+    def call_off(self) -> bool:
+        """Whether it had not begun."""
+        try:
+            self._call.pop()
+        except IndexError:
+            return False
+        return True
+
+
+class CarriedListener(Carried):
     """Stands for an application's listener on the client's loop."""
 
     def __init__(self, listener: object, carry: Carry) -> None:
         self.__wrapped__ = listener
         self._carry = carry
+        self._call: _Once | None = None  # the last one
 
-    async def on_partitions_revoked(self, revoked: Partitions) -> None:
-        await self._tell(("on_partitions_revoked",), revoked)
+    def on_partitions_revoked(self, revoked: Partitions) -> object:
+        return self._tell(("on_partitions_revoked",), revoked)
 
-    async def on_partitions_assigned(self, assigned: Partitions) -> None:
-        await self._tell(("on_partitions_assigned",), assigned)
+    def on_partitions_assigned(self, assigned: Partitions) -> object:
+        return self._tell(("on_partitions_assigned",), assigned)
 
-    async def on_partitions_lost(self, lost: Partitions) -> None:
-        await self._tell(("on_partitions_lost", "on_partitions_revoked"), lost)
+    def on_partitions_lost(self, lost: Partitions) -> object:
+        return self._tell(("on_partitions_lost", "on_partitions_revoked"), lost)
 
-    async def _tell(self, methods: tuple[str, ...], partitions: Partitions) -> None:
+    def call_off(self) -> bool:
+        return self._call is not None and self._call.call_off()
+
+    def _tell(self, methods: tuple[str, ...], partitions: Partitions) -> object:
         found = (getattr(self.__wrapped__, method, None) for method in methods)
         called = next((method for method in found if method is not None), None)
-        if called is not None:
-            await self._carry(lambda: called(partitions))
+        if called is None:
+            return None
+        self._call = _Once(lambda: called(partitions))
+        return self._carry(self._call)
 
 
 def to_loop(loop: asyncio.AbstractEventLoop) -> Carry:
@@ -67,7 +97,7 @@ class Errand:
         self._loop = asyncio.get_running_loop()
 
     def ended(self, error: BaseException | None) -> None:
-        """Tell who waits; from any thread, and more than once if need be."""
+        """Tell those who wait; from any thread, and more than once if need be."""
         with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
             self._loop.call_soon_threadsafe(self._end, error)
 
@@ -77,7 +107,7 @@ class Errand:
         if error is None:
             self.done.set_result(None)
         else:
-            self.done.set_exception(error)
+            self.done.set_exception(_for_future(error))
 
 
 class Errands:
@@ -127,7 +157,7 @@ class Errands:
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the group tells the application of it
             errand.ended(error)
         except BaseException as error:  # Ctrl-C ends the call, but the group must not wait on for ever
-            errand.ended(RuntimeError(f"interrupted by {error!r}"))
+            errand.ended(RuntimeError(f"interrupted by {described(error)}"))
             raise
         else:
             errand.ended(None)
@@ -135,3 +165,12 @@ class Errands:
 
 async def _awaited(said: Any) -> None:
     await said
+
+
+def _for_future(error: BaseException) -> BaseException:
+    """An error as a future takes it: a `StopIteration` would end the coroutine that awaits it."""
+    if not isinstance(error, StopIteration):
+        return error
+    explained = RuntimeError(f"it raised {described(error)}")
+    explained.__cause__ = error
+    return explained

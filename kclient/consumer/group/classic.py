@@ -19,7 +19,6 @@ from kclient.consumer.group import classic_requests as requests
 from kclient.consumer.group.assignors.base import Assignment, Assignor
 from kclient.consumer.group.classic_states import BEATING, TRANSITIONS, Event, State
 from kclient.consumer.group.context import GroupContext
-from kclient.consumer.group.holdings import Patience
 from kclient.consumer.group.leader import Basis, find_basis, look_up, share
 from kclient.consumer.group.protocol import decode_assignment
 from kclient.consumer.group.refusals import FINAL, Refusals, is_refusal
@@ -168,13 +167,14 @@ class ClassicMember:
         if not await self._interrupted() and prepared:
             self._go(Event.PREPARED)
 
-    def _patience(self) -> Patience | None:
-        """How long this rebalance may wait for the application."""
+    def _patience(self) -> float | None:
+        """Until when this rebalance may wait for the application."""
         if self._told_at is None:
             self._told_at = self._loop.time()
-        return self._context.patience(self._told_at, self._inside)
+        return self._context.patience(self._told_at)
 
-    def _inside(self) -> bool:
+    @property
+    def inside(self) -> bool:
         """Whether this member has its place, and an application that lives."""
         return not (self._lost or self._refused or self._context.liveness.overdue())
 
@@ -339,8 +339,7 @@ class ClassicMember:
                 return False
             if gone:
                 self._reason = "gave up partitions that others are waiting for"
-            await holdings.take_over(given - holdings.owned)
-        return True
+            return await holdings.take_over(given - holdings.owned)
 
     def _remind(self, assignor: Assignor, given: list[TopicPartition]) -> None:
         try:
@@ -385,16 +384,14 @@ class ClassicMember:
         return True
 
     async def _withdraw(self, reason: str, *, lost: bool) -> None:
-        holdings = self._context.holdings
+        context, holdings = self._context, self._context.holdings
         async with holdings.lock:
-            if lost:
+            if lost or not await holdings.give_up(holdings.owned, context.revoke_deadline, self._patience()):
                 # Good-bye comes first: the listener may be run by a thread that is still busy with records.
                 holdings.stop()
-                await self.leave(self._context.revoke_deadline(), reason)
+                await self.leave(context.revoke_deadline(), reason)
                 await holdings.lose()
-            elif not await holdings.give_up(holdings.owned, self._context.revoke_deadline, self._patience()):
-                await holdings.lose()
-        await self.leave(self._context.revoke_deadline(), reason)
+        await self.leave(context.revoke_deadline(), reason)
         self._told_at = None
         self._basis = None
         self._reason = ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.consumer.group.coordinator import GroupCoordinator
-from kclient.consumer.group.holdings import Holdings, Patience
+from kclient.consumer.group.holdings import Holdings
 from kclient.consumer.seam import GroupSettings, Positions
 from kclient.errors import KafkaError
 
@@ -67,8 +67,8 @@ class GroupContext:
     def deadline(self, milliseconds: float) -> Deadline:
         return self.cluster.deadline(milliseconds)
 
-    def patience(self, told_at: float, inside: Callable[[], bool]) -> Patience | None:
-        """For an application that works on what goes: so long that the group does not throw the member out.
+    def patience(self, told_at: float) -> float | None:
+        """Until when to wait for an application that works on what goes: so that the group keeps the member.
 
         The coordinator has counted since some time between the last two heartbeats before `told_at`.
         """
@@ -77,7 +77,7 @@ class GroupContext:
             return None
         limit = settings.rebalance_timeout / 1000
         wait = max(limit / 2, limit - settings.heartbeat_interval_ms / 1000 - _RESERVE)
-        return Patience(told_at + wait, inside)
+        return told_at + wait
 
     def revoke_deadline(self) -> Deadline:
         """By when offsets must have been committed before partitions go: the others wait for that."""

@@ -54,6 +54,9 @@ class GroupMember(Protocol):
     @property
     def joining(self) -> bool: ...
 
+    @property
+    def inside(self) -> bool: ...
+
     def jobs(self) -> tuple[Job, ...]: ...
 
     def wake(self) -> None: ...
@@ -79,7 +82,9 @@ class Membership:
         self._coordinator = GroupCoordinator(cluster, settings.group_id)
         self._liveness = Liveness(positions, settings.max_poll_interval_ms)
         self.commits = Commits(cluster, settings, positions, self._coordinator, lambda: self._member)
-        self._holdings = Holdings(positions, self.commits.before_revoking, self._show)
+        self._holdings = Holdings(
+            positions, self.commits.before_revoking, self._show, lambda: self._member.inside
+        )
         self._context = GroupContext(
             cluster=cluster,
             settings=settings,
@@ -163,11 +168,13 @@ class Membership:
         goes on too: between the join and the assignment the coordinator takes no commits, and it gets no
         further if the one that shall assign, which may be this one, stops there.
         """
-        self._holdings.hurry()
+        self._holdings.hurry(self._half_of(deadline))
         try:
             async with asyncio.timeout_at(deadline.at):
                 async with self._holdings.lock:
-                    await self._let_go(deadline.earlier(self._loop, deadline.remaining(self._loop) / 2))
+                    rest = self._half_of(deadline)
+                    self._holdings.hurry(rest)
+                    await self._let_go(rest)
                     if self._tasks:
                         self._background.end(self._tasks[0])
                 await self._member.leave(deadline, "the consumer was closed")
@@ -176,12 +183,16 @@ class Membership:
         finally:
             await self._end_tasks()
 
+    def _half_of(self, deadline: Deadline) -> Deadline:
+        return deadline.earlier(self._loop, deadline.remaining(self._loop) / 2)
+
     async def _end_tasks(self) -> None:
         """End every task, also where whoever closes is cancelled: they are told before they are awaited."""
         self.commits.close()
         tasks, self._tasks, self._jobs = self._tasks, [], []
         for task in tasks:
             self._background.end(task)
+        tasks += self._holdings.end()
         if tasks:  # a listener of the application may take its time
             await asyncio.wait(tasks, timeout=_GRACE)
 

@@ -205,18 +205,18 @@ class ModernMember:
         wanted = self._names.resolved(target)
         context, holdings = self._context, self._context.holdings
         async with holdings.lock:
-            patience = context.patience(self._told_at, self._inside)
-            given_up = await holdings.give_up(holdings.owned - wanted, context.revoke_deadline, patience)
+            until = context.patience(self._told_at)
+            given_up = await holdings.give_up(holdings.owned - wanted, context.revoke_deadline, until)
             self._due.set()  # somebody may be waiting for what was given up
             added = wanted - holdings.owned
             # Of an assignment that is not the last one, what is added may be somebody else's by now.
             if given_up and self._target == target and (added or not self._greeted):
-                self._greeted = True
-                await holdings.take_over(added)
+                self._greeted = await holdings.take_over(added)
         self._go(Event.RECONCILED)
         self._due.set()
 
-    def _inside(self) -> bool:
+    @property
+    def inside(self) -> bool:
         """Whether this member has its place, and an application that lives."""
         return not (self._lost or self._refused or self._context.liveness.overdue())
 
@@ -230,15 +230,12 @@ class ModernMember:
     async def _withdraw(self) -> None:
         context, holdings = self._context, self._context.holdings
         async with holdings.lock:
-            if self._overdue:
+            until = context.patience(self._loop.time())
+            if self._overdue or not await holdings.give_up(holdings.owned, context.revoke_deadline, until):
                 # Good-bye comes first: the listener may be run by a thread that is still busy with records.
                 holdings.stop()
                 await self.leave(context.revoke_deadline(), "the application does not ask for records")
                 await holdings.lose()
-            else:
-                patience = context.patience(self._loop.time(), self._inside)
-                if not await holdings.give_up(holdings.owned, context.revoke_deadline, patience):
-                    await holdings.lose()
         await self.leave(context.revoke_deadline(), "nothing is subscribed")
         self._go(Event.LEFT)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer import AsyncConsumer
-from kclient.errors import CommitFailedError, UnknownMemberIdError
+from kclient.errors import CommitFailedError, CoordinatorNotAvailableError, UnknownMemberIdError
 from kclient.testing import RunningBroker
 from kclient.testing.simulation import until
 from kclient.types import TopicPartition
@@ -190,6 +190,27 @@ def test_an_application_that_ends_is_not_waited_for(kind: str, way: str) -> None
         # After an exception nobody knows what was done.
         await asyncio.sleep(10)
         assert pair.got == (set(parts(2)) if way == "exception" else set())
+
+    in_pairs(kind, story)
+
+
+@of_every_kind
+def test_a_member_that_closes_while_it_cannot_commit_tells_its_listener_and_leaves(kind: str) -> None:
+    async def story(pair: Pair) -> None:
+        world = pair.world
+        stuck = world.broker.faults.answer_with(
+            ApiKey.OFFSET_COMMIT, CoordinatorNotAvailableError, times=None
+        )
+        await asyncio.sleep(5)
+        assert await pair.first.getmany() == {}  # so they are to go
+        await asyncio.sleep(1)
+        assert pair.listener.gone == []
+        began = now()
+        await pair.first.close(timeout_ms=5_000)
+        assert now() - began < 5
+        assert {what for what, _ in pair.listener.gone} == {"revoked"}
+        await until(lambda: pair.second.assignment() == set(parts(2)), 5)
+        stuck.remove()
 
     in_pairs(kind, story)
 

@@ -74,6 +74,28 @@ def test_a_listener_of_a_blocking_consumer_that_raises_is_told_of(
     wait_for_no_threads()
 
 
+class Empty(StopIteration):
+    pass
+
+
+@IN_GROUPS
+@pytest.mark.parametrize("raised", [StopIteration, Empty])
+def test_a_listener_of_a_blocking_consumer_that_runs_out_of_an_iterator_is_told_of(
+    raised: type[StopIteration], protocol: str, running: RunningBroker, request: pytest.FixtureRequest
+) -> None:
+    """A bare `next()`: no future takes a `StopIteration`."""
+
+    def does() -> None:
+        raise raised
+
+    with Consumer[bytes, bytes](**options(running, request, protocol)) as consumer:
+        consumer.subscribe(["orders"], listener=Listener(does))
+        with pytest.raises(KafkaError, match=rf"Listener\.on_partitions_assigned failed.*{raised.__name__}"):
+            consumer.poll(timeout_ms=PATIENCE_MS)
+        assert consumer.poll(timeout_ms=PATIENCE_MS)
+        consumer.commit()
+
+
 @IN_GROUPS
 def test_a_listener_of_a_blocking_consumer_may_cancel_workers(
     protocol: str, running: RunningBroker, request: pytest.FixtureRequest
