@@ -4,8 +4,9 @@ A call that finds what it wants at hand (a record in the buffer, room for one) e
 event loop, and so does a loop over such calls, however long the application works in between: no heartbeat,
 no answer and no other task would have theirs. Reading the clock in every call would be felt. So a client
 looks at it only after some work (records, bytes), of which there is as much as fits into the time that is
-left, by the pace that the application had last. What is granted doubles at most, so a loop that slows down
-at once is late by one grant; one that keeps its pace never is.
+left, by the pace that the application had last. What is granted doubles at most, and is never more than some
+records: a loop that slows down at once is late by one grant; one that keeps its pace never is. After a pause
+nothing is known of what comes, and the first grant is one record again.
 
 Both asyncio clients use it. It knows no event loop: the clients give the turns.
 """
@@ -17,29 +18,38 @@ from collections.abc import Callable
 
 # Seconds in which the event loop gets a turn.
 EVERY = 0.01
+# The most records that are granted at once. A loop that slows down to milliseconds for each, after a burst,
+# would keep the event loop waiting for seconds otherwise.
+RECORDS = 128
 
 
 class Turns:
     """When the loop had its last one. `now` is a clock that goes on while code runs."""
 
-    __slots__ = ("last", "now")
+    __slots__ = ("last", "now", "pauses")
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
         self.last = now()
+        self.pauses = 0
 
     def given(self) -> None:
         """It has just had one."""
+        self.last = self.now()
+
+    def paused(self) -> None:
+        """It has had some, and the application did something else meanwhile: no pace is known any more."""
+        self.pauses += 1
         self.last = self.now()
 
 
 class Pace:
     """How fast the application works on one stream of records, and how much of it may be done without a look.
 
-    `most` is the most that is granted at once.
+    `most` is the most that is granted at once; it is never more than `RECORDS` times `least`, one record.
     """
 
-    __slots__ = ("_each", "_granted", "_looked", "_most", "_turns")
+    __slots__ = ("_each", "_granted", "_looked", "_most", "_pauses", "_turns")
 
     def __init__(self, turns: Turns, most: int) -> None:
         self._turns = turns
@@ -47,6 +57,7 @@ class Pace:
         self._granted = 1
         self._each = 0.0  # seconds, for each of what was done last
         self._looked = turns.last
+        self._pauses = turns.pauses
 
     def __repr__(self) -> str:
         return f"<Pace: {self._each:g} s each, {self._granted} granted>"
@@ -58,7 +69,10 @@ class Pace:
         """
         turns = self._turns
         now = turns.now()
-        if done:
+        if self._pauses != turns.pauses:
+            self._pauses = turns.pauses
+            self._granted, self._each = 1, 0.0
+        elif done:
             self._each = (now - self._looked) / done
             self._granted *= 2
         self._looked = now
@@ -71,7 +85,7 @@ class Pace:
         return self._within(EVERY, least)
 
     def _within(self, seconds: float, least: int) -> int:
-        amount = min(self._most, self._granted)
+        amount = min(self._most, self._granted, RECORDS * least)
         if self._each * amount > seconds:
             amount = int(seconds / self._each)
         self._granted = amount = max(amount, least)

@@ -290,7 +290,7 @@ class AsyncProducer:
         accumulator, topic = core.accumulator, fields.topic
         size = RECORD_OVERHEAD + len(fields.value or b"") + len(fields.key or b"")
         if accumulator.drained:  # so the loop has had a turn since the last record
-            self._turns.given()
+            self._turns.paused()
             accumulator.crowded = False
         pace = self._paces.get(topic)
         if pace is None:

@@ -14,7 +14,7 @@ from kclient.broker import Broker
 from kclient.producer import AsyncProducer
 from kclient.producer.accumulator import STEP
 from kclient.testing import VirtualLoop
-from kclient.turns import EVERY
+from kclient.turns import EVERY, RECORDS
 from tests.support.producing import producing, values
 from tests.support.ticker import Ticker
 
@@ -109,6 +109,40 @@ def test_a_loop_that_slows_down_at_once_is_late_once() -> None:
                 await producer.send("t", bytes(100))
                 work(0.001)
         assert ticker.longest <= EVERY + 1e-9
+
+    producing(check)
+
+
+@pytest.mark.parametrize("topics", [["t"], ["t", "u"]])
+@pytest.mark.parametrize("pause", [0, 3])
+def test_a_loop_that_comes_back_slowly_after_a_pause_is_never_late(topics: list[str], pause: float) -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        broker.create_topic("u")
+        for topic in topics:
+            await producer.send_and_wait(topic, b"first")
+        for number in range(4_000):
+            await producer.send(topics[number % len(topics)], bytes(10))
+        await asyncio.sleep(pause)
+        await producer.flush()
+        with Ticker() as ticker:
+            for number in range(1_000):
+                await producer.send(topics[number % len(topics)], bytes(10))
+                work(0.005)
+        assert ticker.longest <= EVERY + 1e-9
+
+    producing(check)
+
+
+def test_a_loop_over_little_records_that_slows_down_is_late_by_some_records_only() -> None:
+    async def check(_: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"first")
+        for _number in range(4_000):
+            await producer.send("t", b"")
+        with Ticker() as ticker:
+            for _number in range(1_000):
+                await producer.send("t", b"")
+                work(0.001)
+        assert ticker.longest <= RECORDS * 0.001 + EVERY
 
     producing(check)
 
