@@ -61,6 +61,7 @@ class _Commit:
     waiting: dict[TopicPartition, OffsetAndMetadata]
     deadline: Deadline
     generation: int
+    outside: bool  # by no member, of partitions that were assigned by hand
     done: Callable[[dict[TopicPartition, KafkaError]], None]
     failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     last_error: KafkaError | None = None
@@ -189,15 +190,35 @@ class Commits:
         await self.before_revoking({*self._positions.assigned(), *self._positions.processed()}, deadline)
 
     def commit_processed(self) -> None:
-        """Commit what was processed in the background, where that is automatic: partitions were dropped."""
-        if self._settings.enable_auto_commit and self._may_commit():
-            self.commit_nowait(self._positions.processed())
+        """Commit what was processed in the background, where that is automatic: partitions were dropped.
+
+        The application may have subscribed to something since: what it dropped before that is owed all the
+        same, and as no member is in the group yet, it is committed as if there was no subscription.
+        """
+        if not self._settings.enable_auto_commit:
+            return
+        processed = self._positions.processed()
+        if not self._may_commit():
+            assigned = self._positions.assigned()
+            processed = {p: at for p, at in processed.items() if p not in assigned}
+        if processed:
+            self._enqueue(processed, self._cluster.deadline(), self._log_failure, dropped=True)
 
     async def under_way(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         """Wait until nothing of these partitions waits to be committed, at most until the deadline."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline.at):
                 while any(not commit.waiting.keys().isdisjoint(partitions) for commit in self._queue):
+                    await self._progress.wait()
+
+    async def before_joining(self, deadline: Deadline) -> None:
+        """Wait until nothing is left of the commits of no member, at most until the deadline.
+
+        A group with members takes them no more, and who is given the partitions begins at what is committed.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline.at):
+                while any(commit.outside for commit in self._queue):
                     await self._progress.wait()
 
     async def answered(self, deadline: Deadline) -> None:
@@ -233,8 +254,12 @@ class Commits:
         while True:
             await asyncio.sleep(self._settings.auto_commit_interval_ms / 1000)
             if self._may_commit():
+                processed = self._positions.processed()
+                if self._positions.subscribed() is not None:  # what was dropped before is others' now
+                    assigned = self._positions.assigned()
+                    processed = {p: at for p, at in processed.items() if p in assigned}
                 try:
-                    await self.commit(self._cluster.deadline(), self._positions.processed())
+                    await self.commit(self._cluster.deadline(), processed)
                     self._log(None)
                 except KafkaError as error:
                     self._log(error)
@@ -244,6 +269,9 @@ class Commits:
         if error is not None:
             log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", error)
         self._failing = error is not None
+
+    def _log_failure(self, failed: Mapping[TopicPartition, KafkaError]) -> None:
+        self._log(_failure(dict(failed)) if failed else None)
 
     def close(self) -> None:
         """Nothing is sent any more: what still waits fails."""
@@ -270,13 +298,18 @@ class Commits:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         deadline: Deadline,
         done: Callable[[dict[TopicPartition, KafkaError]], None],
+        *,
+        dropped: bool = False,
     ) -> _Commit:
+        """`dropped`: of partitions that the application had before it subscribed to what it has now."""
         if self._closed:
             raise ClientClosedError("the consumer is closed")
         for partition, position in offsets.items():
             if position.offset < 0:
                 raise EncodeError(f"offset {position.offset} of {partition}: offsets begin with 0")
-        commit = _Commit(offsets, deadline, self._identity().generation_id, done)
+        generation = self._identity().generation_id
+        outside = generation == _NO_GENERATION and (dropped or self._positions.subscribed() is None)
+        commit = _Commit(offsets, deadline, generation, outside, done)
         self._queue.append(commit)
         self._filled.set()
         return commit
@@ -290,7 +323,7 @@ class Commits:
                 late = commit.deadline.expired("committing offsets")
                 late.__cause__ = commit.last_error
                 self._give_up(commit, dict.fromkeys(commit.waiting, late))
-            elif member and identity.generation_id == _NO_GENERATION:
+            elif member and identity.generation_id == _NO_GENERATION and not commit.outside:
                 gone = IllegalGenerationError(about=f"group {self._settings.group_id}: not a member now")
                 self._give_up(commit, dict.fromkeys(commit.waiting, gone))
             elif member and commit.generation != identity.generation_id:
@@ -318,8 +351,8 @@ class Commits:
         if not offsets:
             return {}
         snapshot, identity = self._cluster.metadata.snapshot, self._identity()
-        # One that unsubscribes is a member until it has left.
-        if identity.generation_id == _NO_GENERATION and self._positions.subscribed() is None:
+        # One that unsubscribes is a member until it has left; one that has subscribed is none yet.
+        if identity.generation_id == _NO_GENERATION:
             identity = GroupMetadata(self._settings.group_id)
         try:
             response = await self._coordinator.ask(

@@ -214,9 +214,8 @@ class Subscription:
 
     def processed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         with self.lock:
-            owed = {} if self.subscribing else self._owed
             read = {key: cursor for key, cursor in self.cursors.items() if cursor.processed is not None}
-            found = {partition: cursor.settled() for partition, cursor in (owed | read).items()}
+            found = {partition: cursor.settled() for partition, cursor in (self._owed | read).items()}
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -231,6 +230,7 @@ class Subscription:
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         with self.lock:
             if not self.by_hand:
+                self._owed.clear()  # the group has shared what there is
                 self._add(partitions)
         self._on_change()
 

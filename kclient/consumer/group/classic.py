@@ -151,6 +151,7 @@ class ClassicMember:
         if self._context.positions.subscribed() is None or self._context.liveness.overdue():
             await self._woken_up()
         else:
+            await self._context.commits_before_joining(self._context.revoke_deadline())
             self._unwanted = False
             self._reason = self._reason or "the consumer subscribed"
             self._go(Event.WANTED)

@@ -50,7 +50,8 @@ class Liveness:
 class GroupContext:
     """One membership: its surroundings.
 
-    `commits_answered` waits for the commit that is under way. `show` hands an error to the application, which
+    `commits_answered` waits for the commit that is under way, `commits_before_joining` for those that the
+    coordinator takes from no member only. `show` hands an error to the application, which
     is told once, and `fail` one that is final.
     """
 
@@ -61,6 +62,7 @@ class GroupContext:
     holdings: Holdings
     liveness: Liveness
     commits_answered: Callable[[Deadline], Awaitable[None]]
+    commits_before_joining: Callable[[Deadline], Awaitable[None]]
     show: Callable[[KafkaError], None]
     fail: Callable[[KafkaError], None]
 

@@ -93,6 +93,7 @@ class Membership:
             holdings=self._holdings,
             liveness=self._liveness,
             commits_answered=self.commits.answered,
+            commits_before_joining=self.commits.before_joining,
             show=self._show,
             fail=self._fail,
         )

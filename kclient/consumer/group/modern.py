@@ -163,6 +163,7 @@ class ModernMember:
         if self._context.positions.subscribed() is None or self._context.liveness.overdue():
             await self._woken_up()
             return
+        await self._context.commits_before_joining(self._context.revoke_deadline())
         self._greeted = self._overdue = self._unwanted = self._gone = False
         self._go(Event.WANTED)
         self._due.set()

@@ -96,7 +96,50 @@ def test_a_group_that_is_left_gets_what_was_handed_out(protocol: str) -> None:
     live(story)
 
 
-@pytest.mark.parametrize("by", ["assign", "unsubscribe", "subscribe"])
+@PROTOCOLS
+@pytest.mark.parametrize("then", ["subscribe", "pattern", "the same"])
+def test_what_was_dropped_before_a_subscription_is_committed_before_the_group_is_joined(
+    protocol: str, then: str
+) -> None:
+    async def story(world: World) -> None:
+        world.fill_all(2)
+        world.fill(part(0, "other"))
+        async with world.consumer(group_protocol=protocol, **OPTIONS) as consumer:
+            consumer.assign([part(0)])
+            await take(consumer, 100)
+            assert await consumer.getmany() == {}
+            consumer.unsubscribe()
+            if then == "pattern":
+                consumer.subscribe(pattern="oth.*")
+            else:
+                consumer.subscribe(["other" if then == "subscribe" else "orders"])
+            await take(consumer, 100)
+            assert await committed(world, 0) == 100
+            if then == "the same":
+                assert await consumer.position(part(0)) == 100
+
+    live(story)
+
+
+@PROTOCOLS
+def test_a_commit_that_cannot_be_made_keeps_nobody_out_of_the_group_for_ever(protocol: str) -> None:
+    async def story(world: World) -> None:
+        world.fill_all(2)
+        world.fill(part(0, "other"))
+        async with world.consumer(group_protocol=protocol, **OPTIONS) as consumer:
+            consumer.assign([part(0)])
+            await take(consumer, 100)
+            assert await consumer.getmany() == {}
+            fault = world.broker.faults.answer_with(ApiKey.OFFSET_COMMIT, NotCoordinatorError, times=None)
+            consumer.unsubscribe()
+            consumer.subscribe(["other"])
+            await take(consumer, 100)
+            fault.remove()
+
+    live(story)
+
+
+@pytest.mark.parametrize("by", ["assign", "unsubscribe", "subscribe", "subscribe at once"])
 def test_a_blocking_consumer_commits_what_it_drops(by: str) -> None:
     with RunningBroker(config={"group.initial.rebalance.delay.ms": "0"}) as running:
         running.broker.create_topic("orders", 2)
@@ -111,6 +154,9 @@ def test_a_blocking_consumer_commits_what_it_drops(by: str) -> None:
                 consumer.assign([part(1)])
             else:
                 consumer.unsubscribe()
+            if by == "subscribe at once":
+                consumer.subscribe(["orders"])
+                assert not consumer.poll(part(0))
         with consumer_of(running, group_id=GROUP) as consumer:
             found = consumer.committed(part(0))
             assert found is not None
