@@ -27,10 +27,18 @@ class Forfeits:
         return bool(self._ends)
 
     def note(self, partition: TopicPartition, end: OffsetAndMetadata, *, tell: bool) -> None:
-        """A partition goes. `tell`: the application may believe that it can still commit this."""
-        self._ends[partition] = end
-        if tell:
+        """A partition goes. `tell`: the application may believe that it can still commit this.
+
+        It may have come back since it went before. Then what is settled of it by now, as far as it went
+        then, is nothing to be told of any more.
+        """
+        before = self._ends[partition] if partition in self._untold else None
+        further = before is not None and _ahead(before, end)
+        self._ends[partition] = before if before is not None and further else end
+        if tell or further:
             self._untold.add(partition)
+        else:
+            self._untold.discard(partition)
 
     def asked_for_more(self) -> None:
         """The application goes on: what a commit has told it of is done with."""

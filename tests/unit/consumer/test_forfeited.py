@@ -126,6 +126,39 @@ def test_a_commit_of_everything_fails_for_what_went_and_the_others_are_committed
     live(story)
 
 
+@PROTOCOLS
+@pytest.mark.parametrize("again", [100, 40], ids=["all", "a part"])
+def test_what_is_done_again_after_a_loss_and_committed_is_nothing_to_be_told_of(
+    protocol: str, again: int
+) -> None:
+    async def story(world: World) -> None:
+        world.fill_all(2)
+        async with member(world, protocol, heartbeat_interval_ms=1_000) as consumer:
+            await take(consumer, 200)
+            listener = Counting()
+            consumer.subscribe(["orders"], listener=listener)
+            key = ApiKey.HEARTBEAT if protocol == "classic" else ApiKey.CONSUMER_GROUP_HEARTBEAT
+            world.broker.faults.answer_with(key, UnknownMemberIdError)
+            await until(lambda: listener.assigned == 1, 60)
+            for number in (0, 1):
+                got = await consumer.getmany(part(number), timeout_ms=10_000, max_records=again)
+                assert len(got[part(number)]) == again
+            consumer.pause(part(0), part(1))
+            await consumer.getmany()
+            await consumer.commit({part(0): again, part(1): again})
+            async with member(world, protocol, heartbeat_interval_ms=1_000) as other:
+                reading = asyncio.create_task(consumer.getmany(timeout_ms=60_000))
+                await until(lambda: len(consumer.assignment()) == len(other.assignment()) == 1, 60)
+                reading.cancel()
+                if again == 100:
+                    await consumer.commit()
+                else:  # of what it got before it lost its place, a part is not done again, and not committed
+                    with pytest.raises(CommitFailedError):
+                        await consumer.commit()
+
+    live(story, config={"group.initial.rebalance.delay.ms": "0"})
+
+
 def test_a_blocking_consumer_is_told_too() -> None:
     with RunningBroker(config={"group.initial.rebalance.delay.ms": "0"}) as running:
         running.broker.create_topic("orders", 1)
