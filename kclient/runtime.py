@@ -18,14 +18,17 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
+import sysconfig
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 from kclient.errors import ClientClosedError, KafkaTimeoutError
 
@@ -439,9 +442,27 @@ def shared_lock() -> threading.RLock:
     return threading.RLock()
 
 
-def brief_lock() -> threading.Lock:
+class Indivisible:
+    """In place of a lock where one lock guards the interpreter: a body that calls nothing is one step anyway.
+
+    From Python 3.14 on a lock would do harm: `with` enters it by an ordinary call, behind which CPython looks
+    for signals, and a handler that raised there would leave it taken for ever. Both methods are functions
+    written in C that do nothing and answer what is false, so no code of Python's runs in them, which could be
+    interrupted: `bool()` to enter, and to leave `"".format(kind, error, trace)`, which lets errors out.
+    """
+
+    __slots__ = ()
+    __enter__ = staticmethod(bool)
+    __exit__ = staticmethod("".format)
+
+
+def brief_lock(
+    version: tuple[int, int] = sys.version_info[:2], free_threaded: bool | None = None
+) -> AbstractContextManager[object]:
     """The same for bodies that call nothing: see `producer.accumulator`."""
-    return threading.Lock()
+    if free_threaded is None:
+        free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    return threading.Lock() if version < (3, 14) or free_threaded else cast("Any", Indivisible())
 
 
 def wait_in_thread(register: Callable[[Callable[[], None]], object], timeout: float) -> bool:

@@ -13,12 +13,13 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 from typing import Any, NoReturn
 
 import pytest
 
 from kclient.errors import ClientClosedError, KafkaTimeoutError
-from kclient.runtime import LoopThread
+from kclient.runtime import Indivisible, LoopThread, brief_lock
 
 pytestmark = pytest.mark.uvloop
 
@@ -153,6 +154,32 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work(thread: LoopThread) -> None:
         signal.signal(signal.SIGINT, before)
     assert cancelled.wait(10)
     assert thread.call(name_of_thread()) == "test client"
+
+
+def test_from_python_3_14_on_no_lock_is_taken_where_one_guards_the_interpreter() -> None:
+    lock = type(threading.Lock())
+    assert isinstance(brief_lock((3, 13), free_threaded=False), lock)
+    assert isinstance(brief_lock((3, 13), free_threaded=True), lock)
+    assert isinstance(brief_lock((3, 14), free_threaded=False), Indivisible)
+    assert isinstance(brief_lock((3, 14), free_threaded=True), lock)
+
+
+def test_what_stands_for_a_lock_runs_no_code_of_python_and_lets_errors_out() -> None:
+    calls: list[str] = []
+
+    def note(frame: FrameType, *_: object) -> None:
+        calls.append(frame.f_code.co_name)
+
+    stand_in = brief_lock((3, 14), free_threaded=False)
+    sys.settrace(note)
+    try:
+        with stand_in:
+            pass
+    finally:
+        sys.settrace(None)
+    assert calls == []
+    with pytest.raises(LookupError, match="out"), stand_in:
+        raise LookupError("out")
 
 
 class Interrupted(deque[Any]):

@@ -15,16 +15,17 @@ from kclient.producer.config import ProducerConfig
 from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.part import WIDTH, Columns
 from kclient.producer.spread import columns_of
+from kclient.runtime import brief_lock
 
 
 class Rig:
     """An accumulator for the topics t and u, and what it asks of its loop."""
 
-    def __init__(self, now_ms: Callable[[], int] | None = None, **options: Any) -> None:
+    def __init__(self, now_ms: Callable[[], int] | None = None, lock: Any = None, **options: Any) -> None:
         self.woken: list[Urgency] = []
         self.time = 1.0
         config = ProducerConfig(**options)
-        self.it = Accumulator(config, threading.Lock(), self.woken.append, lambda: self.time, now_ms)
+        self.it = Accumulator(config, lock or threading.Lock(), self.woken.append, lambda: self.time, now_ms)
         self.it.topics = {"t": 1, "u": 1}
 
     def send(self, value: bytes = b"", topic: str = "t") -> Delivery | Wait:
@@ -224,8 +225,9 @@ def test_a_record_that_never_fits_is_refused() -> None:
     assert rig.it.memory_used == 0
 
 
-def test_threads_and_drains_lose_nothing_and_all_memory_returns() -> None:
-    rig = Rig(buffer_memory=200_000)
+@pytest.mark.parametrize("version", [(3, 13), (3, 14)])
+def test_threads_and_drains_lose_nothing_and_all_memory_returns(version: tuple[int, int]) -> None:
+    rig = Rig(lock=brief_lock(version), buffer_memory=200_000)
     count, threads = 3_000, 4
     chunks: list[Chunk] = []
     done = threading.Event()

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -18,16 +18,17 @@ from kclient.producer.delivery import Chunk, Delivery, _Several
 from kclient.producer.ledger import Ledger
 from kclient.producer.many import Deliveries
 from kclient.producer.part import WIDTH, Part
+from kclient.runtime import brief_lock
 from kclient.types import TimestampType
 
 
 class Rig:
     """A chunk of records, cut into parts, and the ledger it is entered in."""
 
-    def __init__(self, *counts: int) -> None:
+    def __init__(self, *counts: int, lock: Any = None) -> None:
         self.released = 0
         self.ledger = Ledger(self._release)
-        self.chunk = Chunk("t", threading.Lock(), 0.0, 10.0)
+        self.chunk = Chunk("t", lock or threading.Lock(), 0.0, 10.0)
         self.total = sum(counts)
         self.chunk.left = self.total
         self.ledger.enter(self.chunk)
@@ -247,9 +248,10 @@ def test_a_loop_that_is_closed_is_not_told_and_nothing_is_logged(caplog: pytest.
     assert rig.delivery(0).result().offset == 0
 
 
-def test_watchers_that_come_while_records_are_settled_are_all_called() -> None:
+@pytest.mark.parametrize("version", [(3, 13), (3, 14)])
+def test_watchers_that_come_while_records_are_settled_are_all_called(version: tuple[int, int]) -> None:
     for _ in range(50):
-        rig = Rig(20, 20)
+        rig = Rig(20, 20, lock=brief_lock(version))
         called: list[Delivery] = []
         start = threading.Barrier(4)
 

@@ -16,6 +16,7 @@ import pytest
 
 import kclient
 from kclient.producer import Producer
+from kclient.runtime import brief_lock
 from kclient.testing import RunningBroker
 from tests.support.producing import values
 
@@ -79,11 +80,17 @@ WAYS: dict[str, Callable[[Producer, bytes], object]] = {
 }
 
 
+@pytest.mark.parametrize("version", [(3, 13), (3, 14)])
 @pytest.mark.parametrize("linger_ms", [0, 60_000])
 @pytest.mark.parametrize("way", WAYS)
 def test_hooks_hear_of_every_record_once_and_what_is_so(
-    kafka_broker: RunningBroker, way: str, linger_ms: int
+    kafka_broker: RunningBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    linger_ms: int,
+    version: tuple[int, int],
 ) -> None:
+    monkeypatch.setattr("kclient.producer.core.brief_lock", lambda: brief_lock(version))
     hook = Hook()
     with Producer(
         bootstrap_servers=kafka_broker.bootstrap_servers, hooks=[hook], linger_ms=linger_ms
