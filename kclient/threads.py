@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
@@ -20,6 +21,7 @@ from weakref import WeakSet
 P = ParamSpec("P")
 T = TypeVar("T")
 _Job = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+_Box = SimpleQueue[_Job]  # of one thread, for the job that it is given while it waits
 
 # A thread that had nothing to do for so many seconds ends.
 _IDLE = 5.0
@@ -42,59 +44,65 @@ class DaemonThreads(Executor):
         _all.add(self)
 
     def __repr__(self) -> str:
-        return f"<DaemonThreads {self.name}, {self._threads} of {self._most}, {self._idle} idle>"
+        return f"<DaemonThreads {self.name}, {self._threads} of {self._most}, {len(self._idle)} idle>"
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call it on one of the threads."""
         result: Future[T] = Future()
+        job: _Job = (result, fn, args, kwargs)
         with self._lock:
-            self._jobs.put((result, fn, args, kwargs))
+            taken = True
             if self._idle:
-                self._idle -= 1
-            elif self._threads < self._most:
-                self._threads += 1
-                try:
-                    threading.Thread(target=self._work, name=self.name, daemon=True).start()
-                except RuntimeError:  # the process may have no more, or the interpreter is exiting
-                    self._threads -= 1
-            helpless = not self._threads
-        if helpless:
-            self._do_everything()
+                self._idle.pop().put(job)  # the last to come: the others may end, if there is so little to do
+            elif self._threads == self._most or not self._begin_thread(job):
+                taken = self._threads > 0
+                if taken:
+                    self._jobs.append(job)
+        if not taken:
+            _do(*job)
         return result
 
     def _begin(self) -> None:
         # Also in a forked child: another thread may have held the lock, and none of them is there.
         self._lock = threading.Lock()
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._threads = 0
-        # Threads that wait for a job and to which no job was promised. May be too low, when one that was busy
-        # takes a job that was promised to another: then a thread more is made than would have been needed.
-        self._idle = 0
+        # Jobs for which there was no thread, and threads for which there was no job: never both.
+        self._jobs: deque[_Job] = deque()
+        self._idle: list[_Box] = []
 
-    def _work(self) -> None:
-        while True:
-            self._do_everything()
-            with self._lock:
-                self._idle += 1
-            try:
-                job = self._jobs.get(timeout=_IDLE)
-            except Empty:
-                with self._lock:
-                    if self._jobs.empty():  # else a job came, and was promised, in this moment
-                        self._idle = max(0, self._idle - 1)
-                        self._threads -= 1
-                        return
-            else:
-                _do(*job)
-                del job  # else what it was about would be kept until the next one
+    def _begin_thread(self, job: _Job) -> bool:
+        box: _Box = SimpleQueue()
+        box.put(job)
+        self._threads += 1
+        try:
+            threading.Thread(target=self._work, args=[box], name=self.name, daemon=True).start()
+        except RuntimeError:  # the process may have no more, or the interpreter is exiting
+            self._threads -= 1
+            return False
+        return True
 
-    def _do_everything(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get_nowait()
-            except Empty:
-                return
+    def _work(self, box: _Box) -> None:
+        job: _Job | None = box.get()
+        while job is not None:
             _do(*job)
+            del job  # else what it was about would be kept until the next one
+            job = self._next_job(box)
+
+    def _next_job(self, box: _Box) -> _Job | None:
+        """What a thread does next; None for one that may end, and is not counted any more."""
+        with self._lock:
+            if self._jobs:
+                return self._jobs.popleft()
+            self._idle.append(box)
+        try:
+            return box.get(timeout=_IDLE)
+        except Empty:
+            with self._lock:
+                if box not in self._idle:  # it was given one in this moment
+                    return box.get()
+                self._idle.remove(box)
+                self._threads -= 1
+                return None
 
 
 def _do(result: Future[Any], call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

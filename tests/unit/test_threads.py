@@ -11,6 +11,7 @@ from concurrent.futures import Future
 import pytest
 
 from kclient.threads import DaemonThreads
+from tools.kafka.waiting import poll
 
 FOR_EVER = """
 import threading, time
@@ -64,6 +65,18 @@ def test_a_job_that_was_cancelled_before_its_turn_is_not_done() -> None:
     may_end.set()
     first.result()
     assert pool.submit(str).result() == ""
+
+
+def test_a_job_that_comes_as_a_thread_looks_for_one_leaves_no_thread_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kclient.threads._IDLE", 0.01)
+    pool = DaemonThreads("test", 1)
+    for _ in range(100):
+        results = [pool.submit(threading.current_thread) for _ in range(3)]
+        assert {result.result(30).name for result in results} == {"test"}
+        poll(lambda: "0 of 1" in repr(pool), timeout=30, failure=lambda: repr(pool))
+        assert repr(pool) == "<DaemonThreads test, 0 of 1, 0 idle>"
 
 
 def test_where_no_thread_can_be_made_the_caller_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
