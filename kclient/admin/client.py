@@ -44,6 +44,9 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
     _cluster: Cluster | None = None
     _loop: asyncio.AbstractEventLoop | None = None
     _closed = False
+    # Calls of `start` under way; whether one has succeeded, or anything else needs the cluster.
+    _starts = 0
+    _used = False
 
     @configured_by(ClientConfig)
     def __init__(self, config: ClientConfig) -> None:
@@ -56,21 +59,28 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
 
     async def start(self, timeout_ms: float | None = None) -> None:
         """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
-        others = self._cluster is not None  # a client in use stays open for those who use it
-        cluster = self._open()
+        cluster = self._open_cluster()
+        self._starts += 1
         try:
             await cluster.metadata.refreshed(cluster.deadline(timeout_ms))
+            self._used = True
         except BaseException:
-            if not others:
+            # A client stays open for those who use it, or wait for it with more time than this one.
+            if self._cluster is cluster and not self._used and self._starts == 1:
                 self._cluster = None
+                cluster.tasks.expect_end()
                 await cluster.close()
             raise
+        finally:
+            self._starts -= 1
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Close all connections; calls in flight fail with `ClientClosedError`. Ends within `timeout_ms`.
 
         Calls at the same time wait for the same end, and one that is cancelled does not stop it.
         """
+        if self._cluster is not None or (self.ending.begun and not self.ending.done):
+            self._check_loop()
         self._closed = True
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
@@ -104,18 +114,26 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
             loop.call_soon_threadsafe(_close_soon, cluster)
 
     def _open(self) -> Cluster:
+        cluster = self._open_cluster()
+        self._used = True
+        return cluster
+
+    def _open_cluster(self) -> Cluster:
         if self._closed:
             raise ClientClosedError(f"{self!r} was used after it had been closed")
-        loop = asyncio.get_running_loop()
         if self._cluster is None:
-            self._cluster, self._loop = Cluster(self._config), loop
+            self._cluster, self._loop = Cluster(self._config), asyncio.get_running_loop()
+            self._used = False
             self._cluster.metadata.start()
-        elif self._loop is not loop:
+        self._check_loop()
+        self._cluster.tasks.check()
+        return self._cluster
+
+    def _check_loop(self) -> None:
+        if self._loop is not asyncio.get_running_loop():
             raise RuntimeError(
                 f"{self!r} belongs to another event loop: every loop needs a client of its own"
             )
-        self._cluster.tasks.check()
-        return self._cluster
 
 
 async def _closed(cluster: Cluster, seconds: float) -> None:

@@ -56,6 +56,9 @@ class AsyncProducer:
     _core: Core | None = None
     _turns: Turns  # as soon as there is a core
     _closed = False
+    # Calls of `start` under way; whether one has succeeded, or anything else needs the core.
+    _starts = 0
+    _used = False
     # Whether this process is a forked child, and the core its parent's.
     _inherited = False
 
@@ -72,16 +75,20 @@ class AsyncProducer:
 
     async def start(self, timeout_ms: float | None = None) -> None:
         """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
-        others = self._core is not None  # a client in use stays open for those who use it
-        core = self._open()
+        core = self._open_core()
+        self._starts += 1
         try:
             await core.cluster.metadata.refreshed(core.cluster.deadline(timeout_ms))
+            self._used = True
         except BaseException:
-            if not others:
+            # A client stays open for those who use it, or wait for it with more time than this one.
+            if self._core is core and not self._used and self._starts == 1:
                 self._core = None
                 self._leave()
                 await core.abandon(ClientClosedError("the producer could not be started"))
             raise
+        finally:
+            self._starts -= 1
 
     async def send(  # noqa: PLR0913, PLR0917 - aiokafka's signature
         self,
@@ -350,10 +357,16 @@ class AsyncProducer:
         return Deadline.after(asyncio.get_running_loop(), self._config.max_block_ms / 1000)
 
     def _open(self) -> Core:
+        core = self._open_core()
+        self._used = True
+        return core
+
+    def _open_core(self) -> Core:
         if self._closed:
             raise ClientClosedError(f"{self!r} was used after it had been closed")
         if self._core is None:
             self._core = Core(self._config, threads=False)
+            self._used = False
             accumulator = self._core.accumulator
             self._append, self._chunks = accumulator.append, accumulator.plain_chunks
             self._turns = Turns(fine_time(self._core.loop))
