@@ -26,6 +26,7 @@ from kclient.consumer.group.modern_requests import (
 )
 from kclient.consumer.group.modern_states import BEATING, TRANSITIONS, Event, State
 from kclient.consumer.group.refusals import FINAL, Refusals, is_refusal
+from kclient.consumer.seam import Subscribed
 from kclient.errors import (
     FencedMemberEpochError,
     GroupIdNotFoundError,
@@ -72,6 +73,7 @@ class ModernMember:
         # Notes for the task that moves through the states.
         self._target: Target | None = None
         self._told_at = 0.0  # of the target
+        self._subscribed: Subscribed | None = None  # as it was said last
         self._lost = False
         self._refused: KafkaError | None = None  # for good
         self._overdue = False
@@ -298,7 +300,7 @@ class ModernMember:
         context, epoch = self._context, self._epoch
         # One that goes out says nothing new, but is here until it has given everything up.
         leaving = self.state is State.LEAVING
-        subscribed = self._said.subscribed if leaving else context.positions.subscribed()
+        self._subscribed = subscribed = self._subscribed if leaving else context.positions.subscribed()
         now = Said(subscribed, context.holdings.owned)
         if now.subscribed is None:
             return
@@ -331,10 +333,10 @@ class ModernMember:
 
     def _note(self, answer: ConsumerGroupHeartbeatResponse, said: Said) -> None:
         self._refusals.over()
-        news = said.subscribed != self._said.subscribed
+        news, joins = said.subscribed != self._said.subscribed, self._epoch == JOIN_EPOCH
         self._soon = _SOON_BEATS if news else max(0, self._soon - 1)
-        self._said = Said(said.subscribed, frozenset() if self._epoch == JOIN_EPOCH else said.owned)
-        self.last_heartbeat = self._loop.time()
+        self._said = Said(said.subscribed, frozenset() if joins else said.owned)
+        before, self.last_heartbeat = self.last_heartbeat, self._loop.time()
         self._member_id = answer.member_id or self._member_id
         self._epoch = answer.member_epoch
         if answer.heartbeat_interval_ms > 0:
@@ -342,7 +344,9 @@ class ModernMember:
         target = target_of(answer)
         if target is not None:
             if target != self._target:
-                self._told_at = self._loop.time()
+                # The coordinator may have counted for as long as it has not answered, or not been heard.
+                gap = 0.0 if before is None or joins else self.last_heartbeat - before
+                self._told_at = self.last_heartbeat - max(0.0, gap - self._interval)
             self._target = target
             self._soon = 0 if target else self._soon
         if self._context.holdings.owned != self._said.owned and self.state is State.STABLE:

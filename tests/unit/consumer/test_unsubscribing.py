@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from kclient.consumer import AsyncConsumer
+from kclient.errors import CoordinatorNotAvailableError
 from kclient.testing import RunningBroker
 from kclient.testing.simulation import until
 from kclient.types import TopicPartition
+from kclient.wire.api import ApiKey
 from tests.unit.consumer.reading import World, live, offsets, part, take
 from tests.unit.consumer.test_blocking_consumer import PATIENCE_MS, consumer_of, fill
 
@@ -110,3 +112,31 @@ def test_a_blocking_consumer_has_told_its_listener_when_the_call_returns() -> No
             committed = consumer.committed(part())
             assert committed is not None
             assert committed.offset == 500
+
+
+def test_a_member_that_leaves_is_one_until_then_though_heartbeats_fail_meanwhile() -> None:
+    """Its listener takes longer than a session, and commits at the end."""
+
+    class Slow(Listener):
+        async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+            await asyncio.sleep(120)
+            await super().on_partitions_revoked(revoked)
+
+    async def story(world: World) -> None:
+        world.fill(part())
+        listener = Slow()
+        consumer = listener.consumer = member(world, "consumer", listener, enable_auto_commit=False)
+        async with consumer:
+            await take(consumer, 100)
+            consumer.unsubscribe()
+            key = ApiKey.CONSUMER_GROUP_HEARTBEAT
+            failing = world.broker.faults.answer_with(key, CoordinatorNotAvailableError, times=None)
+            await asyncio.sleep(6)
+            assert failing.met
+            failing.remove()
+            await until(lambda: listener.told[-1][0] == "revoked", 130)
+            found = await consumer.committed(part())
+            assert found is not None
+            assert found.offset == 100
+
+    live(story)
