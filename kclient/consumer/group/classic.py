@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from kclient.clock import Deadline
 from kclient.cluster.client import MAIN_LANE
@@ -19,7 +19,8 @@ from kclient.consumer.group import classic_requests as requests
 from kclient.consumer.group.assignors.base import Assignment, Assignor
 from kclient.consumer.group.classic_states import BEATING, TRANSITIONS, Event, State
 from kclient.consumer.group.context import GroupContext
-from kclient.consumer.group.leader import Basis, find_basis, look_up, share
+from kclient.consumer.group.coordinator import unless
+from kclient.consumer.group.leader import Basis, find_basis, look_up, remind, share
 from kclient.consumer.group.protocol import decode_assignment
 from kclient.consumer.group.refusals import FINAL, Refusals, is_refusal
 from kclient.consumer.seam import Subscribed
@@ -32,7 +33,7 @@ from kclient.errors import (
     UnknownMemberIdError,
 )
 from kclient.types import GroupMetadata, TopicPartition
-from kclient.usercode import failure, report
+from kclient.wire.message import Request, Response
 from kclient.wire.messages.classic_groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -42,6 +43,8 @@ from kclient.wire.messages.classic_groups import (
 )
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Response)
 
 NO_GENERATION = -1
 _JOIN_GRACE_MS = 5_000  # the coordinator answers when the rebalance timeout is over, and the answer travels
@@ -70,6 +73,7 @@ class ClassicMember:
         self._basis: Basis | None = None  # there while this member leads
         # While the coordinator has the sync to answer, heartbeats would only wait behind it.
         self._quiet = False
+        self._beat_refused = False  # the last refusal was a heartbeat's
         # Notes for the task that moves through the states.
         self._lost = False
         self._unwanted = False
@@ -206,11 +210,14 @@ class ClassicMember:
                 self._adopted,
                 context.settings.client_rack,
             )
-            answer = await context.coordinator.ask_patiently(
+            answer = await self._ask(
                 JoinGroupRequest,
                 lambda version: requests.join_request(context.settings, member_id, offers, reason, version),
                 context.deadline(patience),
             )
+            if answer is None:
+                await self._interrupted()
+                return
             self._member_id = answer.member_id or self._member_id
             context.coordinator.check(answer.error_code)
             if answer.protocol_name not in self._assignors:
@@ -221,25 +228,46 @@ class ClassicMember:
             await self._not_joined(error)
             return
         self._answer = answer
-        self._heard_at = self._loop.time()
+        self._heard()
         self._generation = answer.generation_id
         self._reason = ""
         self._told_at = None
         self._backoff.reset()
         self._go(Event.JOINED)
 
+    async def _ask(
+        self, request: type[Request[R]], build: Callable[[int], Request[R]], deadline: Deadline
+    ) -> R | None:
+        """Ask what waits for the other members, and their applications; None if it is not wanted any more."""
+        context = self._context
+
+        def unwanted() -> bool:  # one that has no id yet could not take its leave, and soon gets one
+            return self._is_unwanted() and bool(self._member_id or context.settings.group_instance_id)
+
+        asking = context.coordinator.ask_patiently(request, build, deadline, self._heard)
+        return await unless(unwanted, self._woken, asking)
+
+    def _is_unwanted(self) -> bool:
+        return self._unwanted or self._context.positions.subscribed() is None
+
+    def _heard(self) -> None:
+        """The coordinator counts this member in, or did until now."""
+        self._heard_at = self._loop.time()
+
     async def _not_joined(self, error: KafkaError) -> None:
-        match error:
-            case MemberIdRequiredError():
-                return
-            case UnknownMemberIdError():
-                self._lose(error)
-                await self._interrupted()
-            case _ if isinstance(error, FINAL):
-                self._refused = error
-                await self._interrupted()
-            case _:
-                await self._try_later(error)
+        if not isinstance(error, MemberIdRequiredError) and not await self._ends(error):
+            await self._try_later(error)
+
+    async def _ends(self, error: KafkaError) -> bool:
+        """Whether an error costs this member its place; then it is somewhere else now."""
+        if isinstance(error, (UnknownMemberIdError, IllegalGenerationError)):
+            self._lose(error)
+        elif isinstance(error, FINAL):
+            self._refused = error
+        else:
+            return False
+        await self._interrupted()
+        return True
 
     async def _try_later(self, error: KafkaError) -> None:
         """Wait a little, and longer where somebody says no."""
@@ -247,7 +275,7 @@ class ClassicMember:
         wait = self._met(error, self._backoff)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
-                while not (self._lost or self._unwanted or self._context.positions.subscribed() is None):
+                while not (self._lost or self._is_unwanted()):
                     await self._woken_up()
 
     def _met(self, error: KafkaError, backoff: Backoff) -> float:
@@ -265,40 +293,41 @@ class ClassicMember:
 
     async def _sync(self) -> None:
         assert self._answer is not None
-        answer, identity = self._answer, self.identity
-        context = self._context
+        answer, identity, context = self._answer, self.identity, self._context
         try:
             assignment = await self._lead(answer) if answer.leader == self._member_id else {}
             self._quiet = True
-            response = await context.coordinator.ask_patiently(
-                SyncGroupRequest,
-                lambda version: requests.sync_request(identity, answer.protocol_name, assignment, version),
-                context.deadline(context.settings.rebalance_timeout + _JOIN_GRACE_MS),
-            )
+            try:
+                response = await self._ask(
+                    SyncGroupRequest,
+                    lambda version: requests.sync_request(
+                        identity, answer.protocol_name, assignment, version
+                    ),
+                    context.deadline(context.settings.rebalance_timeout + _JOIN_GRACE_MS),
+                )
+            finally:
+                self._quiet = False
+            if response is None:
+                await self._interrupted()
+                return
             context.coordinator.check(response.error_code)
             given = decode_assignment(bytes(response.assignment))
         except KafkaError as error:
-            self._quiet = False
             await self._not_synced(error)
             return
-        self._quiet = False
         self._refusals.over()
+        self._heard()
+        self._told_at = None  # from now on it is the next rebalance that heartbeats tell of
         if await self._adopt(given):
             self._go(Event.SYNCED)
 
     async def _not_synced(self, error: KafkaError) -> None:
-        match error:
-            case UnknownMemberIdError() | IllegalGenerationError():
-                self._lose(error)
-                await self._interrupted()
-            case _ if isinstance(error, FINAL):
-                self._refused = error
-                await self._interrupted()
-            case _:
-                self._reason = f"no assignment: {type(error).__name__}"
-                if not isinstance(error, RebalanceInProgressError):
-                    await self._try_later(error)
-                self._go(Event.REBALANCE)
+        if await self._ends(error):
+            return
+        self._reason = f"no assignment: {type(error).__name__}"
+        if not isinstance(error, RebalanceInProgressError):
+            await self._try_later(error)
+        self._go(Event.REBALANCE)
 
     async def _lead(self, answer: JoinGroupResponse) -> Assignment:
         """Share everything among all; a leader that came back is told when it need not."""
@@ -324,30 +353,24 @@ class ClassicMember:
             self._go(Event.REBALANCE)
             return False
         self._adopted = self._generation
-        self._remind(self._assignors[self._answer.protocol_name or ""], given)
-        while not await self._exchange(frozenset(given)):
+        assignor = self._assignors[self._answer.protocol_name or ""]
+        remind(assignor, given, self._generation, self._context.show)
+        until = self._context.patience(self._loop.time())
+        while not await self._exchange(frozenset(given), until):
             if await self._interrupted():
                 return False
-        self._told_at = None
         return True
 
-    async def _exchange(self, given: frozenset[TopicPartition]) -> bool:
+    async def _exchange(self, given: frozenset[TopicPartition], until: float | None) -> bool:
         """Give up what others are to have, once the application has done with it, and take over the rest."""
         context, holdings = self._context, self._context.holdings
         async with holdings.lock:
             gone = holdings.owned - given
-            if not await holdings.give_up(gone, context.revoke_deadline, self._patience()):
+            if not await holdings.give_up(gone, context.revoke_deadline, until):
                 return False
             if gone:
                 self._reason = "gave up partitions that others are waiting for"
             return await holdings.take_over(given - holdings.owned)
-
-    def _remind(self, assignor: Assignor, given: list[TopicPartition]) -> None:
-        try:
-            assignor.assigned(sorted(given), self._generation)
-        except BaseException as error:  # noqa: BLE001 - it forgets, and the member has its partitions all the same
-            self._context.show(failure("the assignor's", assignor.assigned, error))
-            report(log, "the assignor's", assignor.assigned, error)
 
     async def _stay_stable(self) -> None:
         if await self._interrupted():
@@ -374,7 +397,7 @@ class ClassicMember:
             self._context.fail(self._refused)
         elif self._lost:
             self._go(Event.LOST)
-        elif self._unwanted or self._context.positions.subscribed() is None:
+        elif self._is_unwanted():
             await self._withdraw("nothing is subscribed any more", lost=False)
         elif self.state is not State.JOINING and self._context.liveness.overdue():
             reason = "the application has not asked for records for max_poll_interval_ms"
@@ -437,8 +460,17 @@ class ClassicMember:
                     break
                 except KafkaError as error:
                     log.debug("%r could not send a heartbeat: %s", self, error)
+                    self._beat_refused = self._beat_refused or is_refusal(error)
                     pause = self._met(error, wait)
                     await asyncio.sleep(pause if is_refusal(error) else min(pause, interval))
+
+    def _accepted(self) -> None:
+        """A heartbeat was. Where joins or syncs are refused that says nothing: only a sync does."""
+        self._heard()
+        self.last_heartbeat = self._heard_at
+        if self.state is State.STABLE or self._beat_refused:
+            self._beat_refused = False
+            self._refusals.over()
 
     async def _heartbeat(self) -> None:
         """Show that this member is alive, and note what it is told."""
@@ -453,12 +485,14 @@ class ClassicMember:
             return  # the answer is about somebody that this member no longer is
         try:
             context.coordinator.check(response.error_code)
-            self.last_heartbeat = self._heard_at = self._loop.time()
-            if self.state is State.STABLE:  # before that, it is the sync which shows that nothing is wrong
-                self._refusals.over()
+            self._accepted()
+            if self.state is State.STABLE:
+                self._told_at = None
         except RebalanceInProgressError:
-            self.last_heartbeat = self._heard_at = self._loop.time()
-            self._told_at = self._told_at or self.last_heartbeat
+            # The coordinator may have counted for as long as it has not answered.
+            since = self._heard_at + context.settings.heartbeat_interval_ms / 1000
+            self._told_at = self._told_at or min(self._loop.time(), since)
+            self._accepted()
             if self.state is State.STABLE:
                 self._reason = self._reason or "the group is rebalancing"
                 self.wake()

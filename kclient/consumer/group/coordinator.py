@@ -7,8 +7,8 @@ group needs, so requests of the membership have a lane of their own beside commi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
@@ -73,14 +73,27 @@ class GroupCoordinator:
             raise
 
     async def ask_patiently(
-        self, request: type[Request[R]], build: Callable[[int], Request[R]], deadline: Deadline
+        self,
+        request: type[Request[R]],
+        build: Callable[[int], Request[R]],
+        deadline: Deadline,
+        held: Callable[[], None],
     ) -> R:
         """Ask what may take minutes. A coordinator that is frozen says nothing, so others are asked about it.
 
         Were only the deadline waited for, a member whose coordinator was cut off from the network after it
         had got the request would be away for the whole rebalance timeout, while the group goes on elsewhere.
+        `held` is told where no answer came to what was sent: until then the coordinator had it, and it keeps
+        the members whose joins and syncs it has.
         """
-        asked = self._loop.create_task(self.ask(request, build, deadline))
+        sent = False
+
+        def built(version: int) -> Request[R]:
+            nonlocal sent
+            sent = True
+            return build(version)
+
+        asked = self._loop.create_task(self.ask(request, built, deadline))
         try:
             while True:
                 await asyncio.wait([asked], timeout=self._cluster.config.request_timeout_ms / 1000)
@@ -88,6 +101,10 @@ class GroupCoordinator:
                     return asked.result()
                 if await self._moved() and not asked.done():
                     raise NotCoordinatorError(about=self._about)
+        except KafkaError:
+            if sent:
+                held()
+            raise
         finally:
             asked.add_done_callback(_looked_at)
             asked.cancel()
@@ -144,6 +161,24 @@ class GroupCoordinator:
             return await self._find(deadline) != before
         except KafkaError:
             return False
+
+
+async def unless(
+    unwanted: Callable[[], bool], news: asyncio.Event, asking: Coroutine[Any, Any, R]
+) -> R | None:
+    """What is answered; None once it is not wanted any more, which is looked at when there is news."""
+    asked = asyncio.get_running_loop().create_task(asking)
+    asked.add_done_callback(lambda _: news.set())
+    try:
+        while not asked.done():
+            if unwanted():
+                return None
+            await news.wait()
+            news.clear()
+        return asked.result()
+    finally:
+        asked.add_done_callback(_looked_at)
+        asked.cancel()
 
 
 def _looked_at(asked: asyncio.Task[R]) -> None:

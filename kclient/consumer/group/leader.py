@@ -1,19 +1,24 @@
 """What the leader of a classic group does: find out about topics, let the assignor share them, watch them.
 
-Metadata of topics that only others subscribe to is kept fresh by looking them up, for as long as one leads.
+And what every member does: tell the assignor what it got. Metadata of topics that only others subscribe to
+is kept fresh by looking them up, for as long as one leads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Metadata
 from kclient.consumer.group.assignors.base import Assignment, Assignor, Layout, Member
+from kclient.errors import KafkaError
 from kclient.types import TopicPartition
-from kclient.usercode import failure, let_out
+from kclient.usercode import failure, let_out, report
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -82,3 +87,14 @@ def _existing(given: object, layout: Layout) -> TopicPartition:
         case (str(topic), int(number)) if 0 <= number < len(layout.get(topic, ())):
             return TopicPartition(topic, number)
     raise ValueError(f"it gives away {given!r}, which is no partition of the topics that it was shown")
+
+
+def remind(
+    assignor: Assignor, given: Iterable[TopicPartition], generation: int, show: Callable[[KafkaError], None]
+) -> None:
+    """Tell an assignor what its member got. One that raises forgets it, and the member has its partitions."""
+    try:
+        assignor.assigned(sorted(given), generation)
+    except BaseException as error:  # noqa: BLE001 - shown and reported
+        show(failure("the assignor's", assignor.assigned, error))
+        report(log, "the assignor's", assignor.assigned, error)

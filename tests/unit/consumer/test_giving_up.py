@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from kclient.consumer import AsyncConsumer
-from kclient.errors import CommitFailedError, CoordinatorNotAvailableError, UnknownMemberIdError
+from kclient.errors import (
+    CommitFailedError,
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    UnknownMemberIdError,
+)
 from kclient.testing import RunningBroker
 from kclient.testing.simulation import until
 from kclient.types import TopicPartition
@@ -162,6 +167,71 @@ def test_partitions_go_before_the_group_would_throw_the_member_out(
     with caplog.at_level(logging.WARNING, "kclient.consumer.group.holdings"):
         in_pairs(kind, story, rebalance_timeout_ms=20_000, enable_auto_commit=False)
     assert "did not ask for more in time" in caplog.text
+
+
+def test_they_go_in_time_though_the_member_was_not_heard_for_a_while() -> None:
+    """The group has counted since before it could tell the member."""
+
+    async def main(world: World) -> None:
+        pair = Pair(world, "eager", {"rebalance_timeout_ms": 60_000, "enable_auto_commit": False})
+        world.fill_all(2)
+        async with pair.first:
+            await take(pair.first, 200)
+            refused = world.broker.faults.answer_with(
+                ApiKey.HEARTBEAT, GroupAuthorizationFailedError, times=None
+            )
+            began = now()
+            async with pair.second:
+                await asyncio.sleep(12)
+                refused.remove()
+                await until(lambda: bool(pair.listener.gone), 100)
+                assert [what for what, _ in pair.listener.gone] == ["revoked"]
+                assert pair.listener.gone[0][1] - began < 60
+
+    live(main, config={"group.initial.rebalance.delay.ms": "0"})
+
+
+def test_a_refusal_that_passes_while_the_application_works_is_over() -> None:
+    async def story(pair: Pair) -> None:
+        def refusal() -> str | None:
+            return pair.first.health().group.refused  # type: ignore[union-attr]
+
+        await asyncio.sleep(10)
+        refused = pair.world.broker.faults.answer_with(
+            ApiKey.HEARTBEAT, GroupAuthorizationFailedError, times=None
+        )
+        await until(lambda: refusal() is not None, 10)
+        refused.remove()
+        await until(lambda: refusal() is None, 10)
+        assert pair.listener.gone == []
+
+    in_pairs("eager", story)
+
+
+@pytest.mark.parametrize("takes", [0, 20])
+@pytest.mark.parametrize("kind", ["eager", "cooperative"])
+def test_they_go_in_time_though_a_listener_was_still_told_what_had_come(kind: str, takes: int) -> None:
+    async def main(world: World) -> None:
+        class Slow(Told):
+            told = 0
+
+            async def on_partitions_assigned(self, _: Collection[TopicPartition]) -> None:
+                self.told += 1
+                await asyncio.sleep(takes if self.told == 1 else 0)
+
+        world.fill_all(2)
+        listener = Slow()
+        options = {"group_id": GROUP, "heartbeat_interval_ms": 1_000, "rebalance_timeout_ms": 30_000}
+        chosen = options | {"enable_auto_commit": False} | KINDS[kind]
+        async with world.consumer(**chosen) as first:
+            first.subscribe(["orders"], listener=listener)
+            await until(lambda: listener.told == 1, 10)
+            async with world.consumer("orders", **chosen):
+                await take(first, 200)
+                await until(lambda: bool(listener.gone), 60)
+                assert [what for what, _ in listener.gone] == ["revoked"]
+
+    live(main, config={"group.initial.rebalance.delay.ms": "0"})
 
 
 @of_every_kind
