@@ -172,6 +172,17 @@ class Connection(asyncio.BufferedProtocol):
                 f"{self.name} has taken no bytes for {deadline.seconds:g} s: it or its network is overloaded"
             ) from None
 
+    async def written(self, deadline: Deadline) -> None:
+        """Wait until the system has taken all bytes: what no answer will confirm would be lost by closing."""
+        if self._unsent:
+            self._flush()
+        if self.error is None and self._transport is not None:
+            self._transport.set_write_buffer_limits(0)  # so `_room` is there when nothing is left
+            try:
+                await self.writable(deadline)
+            finally:
+                self._transport.set_write_buffer_limits()
+
     def hold(self) -> None:
         """Close the gate: requests wait until `release` has been called as often as `hold`."""
         self._gates += 1

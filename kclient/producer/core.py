@@ -223,6 +223,8 @@ class Core:
 
     def _left(self) -> str:
         counts = self.dispatcher.ledger.undelivered()
+        if not counts:
+            return "with acks=0, records that the network had not taken"
         topics = ", ".join(f"{count} of topic {topic}" for topic, count in sorted(counts.items()))
         return f"{sum(counts.values())} records were not delivered ({topics})"
 

@@ -383,9 +383,19 @@ class Dispatcher:
         self._flushing += 1
         try:
             self.drain()
-            return await self.ledger.settled(deadline)
+            return await self.ledger.settled(deadline) and await self._gone_out(deadline)
         finally:
             self._flushing -= 1
+
+    async def _gone_out(self, deadline: Deadline) -> bool:
+        """With acks=0 nothing says that a record has left this process; False when that takes too long."""
+        if self._config.required_acks == 0:
+            try:
+                for sender in list(self._routing.senders.values()):
+                    await sender.written(deadline)
+            except KafkaError:
+                return False
+        return True
 
     def close(self, error: KafkaError) -> list[asyncio.Task[None]]:
         """Fail what is left and end every task; those that are returned are being cancelled."""

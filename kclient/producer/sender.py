@@ -120,6 +120,11 @@ class Sender:
                 return
             self._ship(batches)
 
+    async def written(self, deadline: Deadline) -> None:
+        """Wait until nothing that was sent is still in this process."""
+        if self._connection is not None:
+            await self._connection.written(deadline)
+
     def close(self) -> asyncio.Task[None] | None:
         """Send nothing more; the task, if there is one, is being cancelled."""
         self._closed = True
