@@ -89,6 +89,7 @@ class Cursor:
         "fetch_epoch",
         "fetch_offset",
         "hand",
+        "heir",
         "high_watermark",
         "last_fetch",
         "last_stable_offset",
@@ -116,6 +117,8 @@ class Cursor:
         self.fenced = False
         # Records that are being handed out one by one; while there are some, they know the position.
         self.hand: Hand | None = None
+        # Where the records in the application's hands are counted on, if a truncation has replaced this.
+        self.heir: Cursor | None = None
         self._position: int | None = None
         self.epoch = NO_EPOCH  # of the record before the position
         # The position when the application last asked for more: all before it counts as processed.
@@ -193,6 +196,8 @@ class Cursor:
         """The application asks for more, so it is done with all it has got."""
         if self._position is not None:
             self.processed = (self._position, self.epoch)
+        if self.heir is not None:
+            self.heir.settle()
 
     @property
     def in_hand(self) -> bool:
@@ -214,6 +219,19 @@ class Cursor:
         if hand is not None and processed is not None:
             return _committable(processed, hand.epoch_before(processed))
         return None if self.processed is None else _committable(*self.processed)
+
+    def inherit(self, other: Cursor, end: int, epoch: int) -> None:
+        """Go on in the place of one that was dropped, or at the end, if that is before it: the log was cut.
+
+        The application has what it had in its hands, and what was not committed is not committed yet.
+        """
+        position = other.position
+        assert position is not None
+        self.find(min(position, end), epoch)
+        if other.processed is not None and other.processed[0] <= end:
+            self.processed = other.processed
+        self.committed = min(other.committed, end)
+        other.heir = self
 
     def successor(self, **options: Any) -> Cursor:
         """A cursor to take this one's place in the same partition, with all that is not about the place."""

@@ -113,7 +113,7 @@ class Positioner(Worker):
         if reader.policy.may_reset or position <= end.offset:
             new = reader.subscription.replace(cursor)
             new.leader_epoch = cursor.leader_epoch
-            new.find(min(position, end.offset), end.epoch)
+            new.inherit(cursor, end.offset, end.epoch)
             return
         error = LogTruncationError(
             "records that were read are lost: a leader without them was elected",

@@ -64,3 +64,25 @@ def test_a_place_is_left_by_a_new_cursor_never_by_changing_one() -> None:
     subscription.revoke([HERE])
     assert new.dropped
     assert not subscription.assigned()
+
+
+@pytest.mark.parametrize(
+    ("end", "position", "processed", "committed"),
+    [(150, 100, 60, 40), (80, 80, 60, 40), (50, 50, 50, 40), (30, 30, 30, 30)],
+)
+def test_a_cut_of_the_log_changes_nothing_of_what_is_before_it(
+    end: int, position: int, processed: int, committed: int
+) -> None:
+    old, new = Cursor(HERE), Cursor(HERE)
+    old.find(40, 1)
+    old.move(60, 1)
+    old.settle()
+    old.move(100, 1)
+    old.drop()
+    new.inherit(old, end, 2)
+    settled = new.settled()
+    assert settled is not None
+    assert (new.position, settled.offset, new.committed) == (position, processed, committed)
+    assert new.in_hand is (processed != position)
+    old.settle()  # the application comes back
+    assert not new.in_hand

@@ -17,9 +17,11 @@ from kclient.errors import (
     OffsetOutOfRangeError,
 )
 from kclient.records import encode_batch
+from kclient.testing.simulation import until
 from kclient.types import OffsetAndMetadata
 from kclient.wire.api import ApiKey
 from tests.unit.consumer.reading import T0, Topic, World, live, offsets, part, parts, take
+from tests.unit.consumer.test_commits_of_consumers import GROUP, committed
 
 
 @pytest.mark.parametrize(
@@ -210,6 +212,29 @@ def test_when_a_new_leader_lost_records_reading_goes_on_where_the_logs_part() ->
             await take(consumer, 100)
             truncate(world, 70, records=60)
             assert offsets((await take(consumer, 60))[part()]) == list(range(70, 130))
+
+    live(story, nodes=3)
+
+
+def test_what_is_worked_on_is_not_committed_because_records_behind_it_were_lost() -> None:
+    async def story(world: World) -> None:
+        world.fill_all(1, batches=10, records=10)
+        options = {"group_id": GROUP, "auto_commit_interval_ms": 1_000}
+        async with world.consumer(**options) as consumer:
+            consumer.assign([part()])
+            await take(consumer, 60, max_records=60)
+            before = consumer._engine.subscription.cursor(part())
+            truncate(world, 80)
+            await until(lambda: before.dropped, 60)
+            subscription = consumer._engine.subscription
+            assert subscription.cursor(part()).in_hand
+            await asyncio.sleep(10)
+            assert await committed(world, 0) in (None, 0)
+            assert await consumer.getmany(part(1), timeout_ms=0) == {}
+            assert not subscription.cursor(part()).in_hand
+            await asyncio.sleep(10)
+            assert await committed(world, 0) == 60
+            assert offsets((await take(consumer, 40))[part()]) == list(range(60, 100))
 
     live(story, nodes=3)
 
