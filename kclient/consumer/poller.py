@@ -207,8 +207,8 @@ class Poller:
         hand = self._hand
         if hand is not None:
             with self._lock:
+                self._counters.records -= hand.left  # also where a pause or a rebalance has put it back
                 if hand.open:
-                    self._counters.records -= hand.left
                     hand.put_back()
             self._hand = None
             self.in_hand = _NOTHING

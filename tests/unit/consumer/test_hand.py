@@ -13,7 +13,7 @@ import pytest
 from kclient.consumer.cursor import Cursor
 from kclient.consumer.hand import Hand
 from kclient.types import Record
-from tests.unit.consumer.reading import part
+from tests.unit.consumer.reading import World, live, part
 
 COUNT = 200_000
 
@@ -63,3 +63,23 @@ def test_what_is_taken_in_the_moment_it_is_put_back_is_not_given_again() -> None
         application.join()
         assert taken + chunk.kept == records
         assert chunk.cursor.position == len(taken)
+
+
+@pytest.mark.parametrize("way", ["pause", "seek"])
+def test_what_is_put_back_is_not_counted_as_handed_out(way: str) -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        async with world.reader() as consumer:
+            taken = 0
+            async for record in consumer:
+                taken += 1
+                if taken == 100:
+                    break
+                if taken % 10 == 0 and way == "pause":
+                    consumer.pause(part())
+                    consumer.resume(part())
+                elif taken % 10 == 0:
+                    consumer.seek(part(), record.offset + 1)
+            assert consumer.metrics().records_consumed == 100
+
+    live(story)
