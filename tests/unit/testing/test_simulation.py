@@ -84,7 +84,7 @@ def test_a_timer_that_outlives_main_is_found() -> None:
     async def main(sim: Simulation) -> None:
         sim.loop.call_later(300, print, "idle")
 
-    with pytest.raises(LeftoverError, match=r"timer .*print\('idle'\)"):
+    with pytest.raises(LeftoverError, match=r"timer .*print\("):
         simulate(main)
 
 
