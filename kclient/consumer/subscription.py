@@ -47,6 +47,7 @@ class Subscription:
         # Whether the application has taken a record since this was asked last, without calling us for it.
         self.takes_one_by_one: Callable[[], bool] = lambda: False
         self._matched = False  # the topics of the pattern are known
+        self._before: Subscribed | None = None  # what was subscribed to when it was given
         # Of partitions that the application has dropped, until what was handed out is committed.
         self._owed: dict[TopicPartition, Cursor] = {}
         self._forfeits = Forfeits()
@@ -83,6 +84,9 @@ class Subscription:
         if self.by_hand:
             raise IllegalStateError("partitions were assigned by hand: unsubscribe before subscribing")
         with self.lock:
+            self._before = self.subscribed()
+            if pattern is not None:  # until its topics are known, what is read goes on
+                topics = self.topics
             self.topics, self.pattern, self.server_pattern = topics, pattern, server_pattern
             self._matched = False
 
@@ -102,6 +106,7 @@ class Subscription:
         """Read nothing. What a group assigned stays until it was committed and given up."""
         with self.lock:
             self.topics, self.pattern, self.server_pattern = frozenset(), None, None
+            self._before = None
             self._forfeits.clear()
             if in_group and not self.by_hand:
                 self.leaving = bool(self.cursors)
@@ -190,7 +195,7 @@ class Subscription:
         if self.server_pattern is not None:
             return Subscribed(frozenset(), self.server_pattern)
         if self.pattern is not None and not self._matched:
-            return None
+            return self._before
         return Subscribed(self.topics) if self.subscribing else None
 
     def assigned(self) -> frozenset[TopicPartition]:

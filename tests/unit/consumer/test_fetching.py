@@ -375,6 +375,34 @@ def test_a_group_is_not_joined_for_a_pattern_before_its_topics_are_known() -> No
     live(story)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer", None])
+def test_a_subscription_becomes_a_pattern_without_an_interruption(protocol: str | None) -> None:
+    """With the same topics, nothing is to be given up while they are looked for."""
+
+    async def story(world: World) -> None:
+        world.fill(part())
+        world.broker.create_topic("other", 1)
+        group = {} if protocol is None else {"group_id": "billing", "group_protocol": protocol}
+        async with world.consumer("orders", **group, auto_commit_interval_ms=3_600_000) as consumer:
+            await take(consumer, 100)
+            assert await consumer.getmany() == {}
+            before = None if protocol is None else consumer.group_metadata()
+            world.requests.clear()
+            consumer.subscribe(pattern="ord.*")
+            assert consumer.assignment() == {part()}
+            await asyncio.sleep(30)
+            world.fill(part())
+            assert offsets((await take(consumer, 100))[part()]) == list(range(100, 200))
+            assert consumer.subscription() == {"orders"}
+            assert "LEAVE_GROUP" not in world.requests
+            assert before is None or consumer.group_metadata() == before
+            consumer.unsubscribe()
+            consumer.subscribe(pattern="oth.*")
+            assert not consumer.subscription()
+
+    live(story)
+
+
 def test_a_throttled_fetch_waits_as_long_as_the_broker_asks() -> None:
     async def story(world: World) -> None:
         world.fill(part())
