@@ -69,14 +69,19 @@ class Holdings:
         if until is not None and not await self._application_returns(partitions, until):
             return False
         await self._commit_in_time(partitions, deadline())
-        leaving = frozenset(partitions) - self._going
-        heard = await self._announcer.tell(self.listener, REVOKED, leaving, self._is_outside)
-        if heard is not Heard.DONE:
-            if heard is Heard.BEGUN:
-                self._going |= leaving
+        if not await self._tell_of_leaving(frozenset(partitions) - self._going):
             return False
         self._drop(partitions)
         return True
+
+    async def _tell_of_leaving(self, partitions: frozenset[TopicPartition]) -> bool:
+        """Whether the listener has heard of it, and of what it was told when it was not waited for."""
+        if not partitions:
+            return await self._announcer.done(self._is_outside)
+        heard = await self._announcer.tell(self.listener, REVOKED, partitions, self._is_outside)
+        if heard is Heard.BEGUN:
+            self._going |= partitions
+        return heard is Heard.DONE
 
     async def _commit_in_time(self, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         """Commit before partitions go, by the deadline, or earlier if somebody is in a hurry."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 import pytest
 
+from kclient.clock import Deadline
 from kclient.consumer.bridge import CarriedListener, Errands, to_loop
+from kclient.consumer.group.holdings import Holdings
 from kclient.consumer.group.listeners import ASSIGNED, LOST, REVOKED, Announcer, Heard
 from kclient.testing.simulation import until
 from kclient.types import TopicPartition
+from tests.support.positions import FakePositions
 from tests.unit.consumer.reading import World, live, part, parts, take
 from tests.unit.consumer.test_commits_of_consumers import GROUP
 from tests.unit.consumer.test_giving_up import KINDS, of_every_kind
@@ -231,5 +234,51 @@ def test_the_next_call_waits_for_one_that_was_not_waited_for() -> None:
         may_end.set()
         assert await telling is Heard.DONE
         assert [what for what, _ in slow.heard] == ["assigned", "lost"]
+
+    asyncio.run(main())
+
+
+def test_who_comes_back_in_the_last_moment_goes_on_where_the_listener_is() -> None:
+    """Nobody waited for the listener for a moment: it hears of everything once."""
+
+    async def main() -> None:
+        may_end = asyncio.Event()
+
+        class Slow(Told):
+            async def _wait(self) -> None:
+                await may_end.wait()
+
+            def _note(self, what: str, partitions: Partitions) -> object:
+                super()._note(what, partitions)
+                return self._wait()
+
+        async def commits(*_: object) -> None:
+            pass
+
+        inside, positions, slow = True, FakePositions(), Slow()
+        holdings = Holdings(positions, commits, lambda _: None, lambda: inside)
+        holdings.listener = slow
+        deadline = Deadline.after(asyncio.get_running_loop(), 60)
+        steps: list[Callable[[Partitions], Coroutine[Any, Any, bool]]] = [
+            holdings.take_over,
+            lambda gone: holdings.give_up(gone, lambda: deadline),
+        ]
+        for step, left in zip(steps, ([], [part()]), strict=True):
+            may_end.clear()
+            first = asyncio.create_task(step([part()]))
+            await turns()
+            inside = False
+            holdings.look()
+            assert not await first
+            inside = True
+            again = asyncio.create_task(step(left))
+            await turns()
+            assert not again.done()
+            may_end.set()
+            assert await again
+            assert not positions.fenced
+        assert [what for what, _ in slow.heard] == ["assigned", "revoked"]
+        assert not holdings.owned
+        assert not positions.assigned()
 
     asyncio.run(main())
