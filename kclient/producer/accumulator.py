@@ -14,6 +14,8 @@ threads and collects garbage only there, so such a body is done or not begun. `w
 lock in the same way. Between two bodies everything is whole. What such a moment may leave behind is a record
 of which the loop was not told; then its chunk has no room, and the next who comes tells the loop.
 
+Where `with` itself would be interrupted, from Python 3.14 on, there is no lock: see `runtime.Indivisible`.
+
 So nobody ever waits for the lock, as long as nothing traces line by line and one lock guards the interpreter.
 """
 
