@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kclient.consumer import AsyncConsumer
-from kclient.errors import KafkaError, SaslAuthenticationFailedError
+from kclient.errors import ClientClosedError, KafkaError, SaslAuthenticationFailedError
 from kclient.testing.simulation import until
 from kclient.wire.api import ApiKey
 from tests.unit.consumer.reading import World, live
@@ -29,6 +29,8 @@ async def _reads(member: Member, raised: list[KafkaError]) -> None:
     while True:
         try:
             await member.getmany(timeout_ms=1_000)
+        except ClientClosedError:
+            return
         except KafkaError as error:
             raised.append(error)
 
