@@ -100,6 +100,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
         Calls at the same time wait for the same end, and one that is cancelled does not stop it.
         """
         if not self.closed:
+            self._check_loop()
             self._engine.finish_batch()
         await self._close(timeout_ms)
 
@@ -278,7 +279,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
                 return take()
             with engine.subscription.waits():
                 await bell.wait(left)
-            self._turns.given()
+            self._turns.paused()
 
     def _carried(self, listener: object | None) -> object | None:
         if listener is None or not self._config.io_thread:
@@ -345,6 +346,12 @@ class AsyncConsumer(Controls, Generic[K, V]):
         """What the group has committed for a partition, None for nothing."""
         key = topic_partition(partition)
         return (await self._run(self._engine.committed([key], timeout_ms)))[key]
+
+    def _check_loop(self) -> None:
+        if self._engine.cluster is not None and self._bell.loop is not asyncio.get_running_loop():
+            raise RuntimeError(
+                f"{self!r} belongs to another event loop: every loop needs a client of its own"
+            )
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it where the engine is."""

@@ -140,6 +140,7 @@ class Engine:
             self.bell.ring()
             cluster, loop = self.cluster, self.loop
             if cluster is not None and loop is not None:
+                cluster.tasks.expect_end()
                 deadline = Deadline.after(loop, timeout_ms / 1000)
                 self.ending.begin(self._close(cluster, loop, deadline))
         await self.ending.wait(timeout_ms / 1000 + 2 * GRACE)

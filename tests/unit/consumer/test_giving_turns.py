@@ -121,6 +121,27 @@ def test_a_loop_that_slows_down_at_once_is_late_once() -> None:
 
 
 @pytest.mark.parametrize("way", [by_iteration, by_one])
+def test_a_loop_that_waited_for_records_and_is_slow_then_is_never_late(way: Way) -> None:
+    """What it was like before says nothing."""
+
+    async def story(world: World) -> None:
+        world.fill(part(), 1, 1_001)
+        async with world.reader() as consumer:
+            await fetched(consumer)
+            await way(consumer, 1_000, lambda: None)
+            waiting = asyncio.create_task(consumer.getone())
+            await asyncio.sleep(1)
+            world.fill(part(), 1, 500)
+            await waiting
+            await asyncio.sleep(1)  # the others are there too
+            with Ticker() as ticker:
+                await way(consumer, 300, lambda: world.sim.loop.block(0.004))
+            assert ticker.longest <= EVERY + 1e-9
+
+    live(story)
+
+
+@pytest.mark.parametrize("way", [by_iteration, by_one])
 def test_position_and_commits_are_exact_after_every_record(way: Way) -> None:
     async def story(world: World) -> None:
         world.fill(part(), 1, 400)
