@@ -22,6 +22,7 @@ from kclient.consumer.metrics import Counters
 from kclient.consumer.subscription import Subscription
 from kclient.errors import KafkaError
 from kclient.types import Record, TopicPartition
+from kclient.uncollected import collected_seldom
 
 if TYPE_CHECKING:
     import pyarrow
@@ -105,6 +106,7 @@ class Poller:
             self._touched.clear()
 
     @_whole
+    @collected_seldom
     def records(self, wanted: Wanted, most: int | None) -> Taken:
         """What was fetched, the oldest first, by partition; without `most`, all of it."""
         self._put_down()  # another caller may have one in hand

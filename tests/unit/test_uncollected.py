@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -15,7 +16,7 @@ from kclient.consumer.decode import Decoder
 from kclient.records import encode_batch, read_batches
 from kclient.records.batch import RecordBatch
 from kclient.types import Record, TopicPartition
-from kclient.uncollected import list_uncollected
+from kclient.uncollected import collected_seldom, list_uncollected
 from tests.unit.consumer.reading import Topic, World, live, part
 
 COUNT = 5_000
@@ -200,3 +201,83 @@ def test_an_interrupted_poll_leaves_the_collector_as_it_was() -> None:
     with pytest.raises(KeyboardInterrupt):
         poll_with(interrupt)
     assert collector() == own
+
+
+# Calls that make many lists
+
+
+@pytest.mark.usefixtures("_uncontrolled")
+def test_a_poll_of_many_batches_is_hardly_collected() -> None:
+    async def story(world: World) -> None:
+        world.fill(part(), batches=100, records=100)
+        async with world.reader() as consumer:
+            taken = len((await consumer.getmany(timeout_ms=1_000, max_records=1))[part()])
+            await asyncio.sleep(60)  # the others are fetched
+            gc.set_threshold(100, 1_000, 1_000)
+
+            before = sum(each["collections"] for each in gc.get_stats())
+            taken += len((await consumer.getmany(max_records=10_000))[part()])
+            assert taken == 10_000
+            # With a hundred lists of their own they were hundreds.
+            assert sum(each["collections"] for each in gc.get_stats()) - before < 20
+
+    live(story)
+
+
+def test_calls_that_overlap_leave_the_collector_as_the_first_found_it() -> None:
+    gc.set_threshold(123, 4, 5)
+    in_both, one_ended = threading.Barrier(2, timeout=30), threading.Event()
+    seen: list[int] = []
+
+    @collected_seldom
+    def work(first: bool) -> None:
+        in_both.wait()
+        if not first:
+            one_ended.wait(30)
+        seen.append(gc.get_threshold()[0])
+
+    def run(first: bool) -> None:
+        work(first)
+        if first:
+            one_ended.set()
+
+    threads = [threading.Thread(target=run, args=[first]) for first in (True, False)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert seen[0] > 10_000
+    assert collector() == (True, (123, 4, 5))
+
+
+@pytest.mark.parametrize("threshold", [0, 1_000_000])
+def test_a_threshold_that_is_high_or_off_is_left_alone(threshold: int) -> None:
+    gc.set_threshold(threshold, 4, 5)
+    seen: list[int] = []
+    collected_seldom(lambda: seen.append(gc.get_threshold()[0]))()
+    assert seen == [threshold]
+    assert gc.get_threshold() == (threshold, 4, 5)
+
+
+def test_what_was_saved_in_the_middle_and_put_back_too_late_is_put_right_by_the_next_call() -> None:
+    gc.set_threshold(123, 4, 5)
+    saved: list[tuple[int, int, int]] = []
+    collected_seldom(lambda: saved.append(gc.get_threshold()))()
+    gc.set_threshold(*saved[0])
+    collected_seldom(lambda: None)()
+    assert gc.get_threshold() == (123, 4, 5)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_that_is_forked_in_the_middle_of_a_call_finds_what_was_there_before() -> None:
+    gc.set_threshold(123, 4, 5)
+
+    @collected_seldom
+    def fork() -> int:
+        child = os.fork()
+        if not child:
+            os._exit(0 if collector() == (True, (123, 4, 5)) else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert fork() == 0
