@@ -120,10 +120,8 @@ class Consumer(Controls, Generic[K, V]):
 
     def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         thread, me, here = self._thread, object(), threading.get_ident()
-        if (
-            here in self._closers.values() and self._errands.running
-        ):  # by a listener that is called by the end
-            return
+        if here in self._closers.values() and self._errands.running:
+            return  # a listener closes it that the end itself has called
         # In a forked child there is nothing to close: thread and connections are the parent's.
         if thread is None or not thread.running:
             self._engine.closed = True

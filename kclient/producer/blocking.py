@@ -144,9 +144,8 @@ class Producer:
         delivery = self.send(topic, value, key, **more)
         if asyncio._get_running_loop() is None:
             return delivery.result()
-        return self._call(
-            partial(_outcome, delivery)
-        )  # in a notebook, whose cells run on a loop of their own
+        # In a notebook, whose cells run on a loop of their own.
+        return self._call(partial(_outcome, delivery))
 
     def send_many(  # noqa: PLR0913
         self,

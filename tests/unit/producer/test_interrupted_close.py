@@ -20,11 +20,10 @@ from kclient.admin import Admin
 from kclient.consumer import Consumer
 from kclient.errors import ClientClosedError, KafkaTimeoutError
 from kclient.producer import Delivery, Producer
-from kclient.runtime import LoopThread
 from kclient.testing import RunningBroker
 from kclient.wire.api import ApiKey
 from kclient.wire.message import Request
-from tests.support.threads import wait_for_no_threads
+from tests.support.threads import busy, wait_for_no_threads
 from tools.kafka.waiting import poll
 
 pytestmark = [
@@ -55,24 +54,6 @@ def interrupted_when(condition: Callable[[], bool], number: int = signal.SIGINT)
     thread.start()
     yield
     thread.join()
-
-
-@contextmanager
-def busy(thread: LoopThread) -> Iterator[None]:
-    """The loop does nothing else meanwhile."""
-    working, may_end = threading.Event(), threading.Event()
-
-    async def work() -> None:
-        working.set()
-        may_end.wait()
-
-    result = thread.submit(work())
-    working.wait()
-    try:
-        yield
-    finally:
-        may_end.set()
-        result.result()
 
 
 @contextmanager

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from kclient.errors import KafkaTimeoutError
 from kclient.producer import Delivery, Producer
 from kclient.testing import RunningBroker
 from tests.support.producing import values
-from tests.support.threads import wait_for_no_threads
+from tests.support.threads import busy, wait_for_no_threads
 from tools.kafka.waiting import poll
 
 pytestmark = pytest.mark.uvloop
 
 SIZE = 400_000
-
-
-@contextmanager
-def reading_nothing(running: RunningBroker) -> Iterator[None]:
-    working, may_end = threading.Event(), threading.Event()
-
-    async def block() -> None:
-        working.set()
-        may_end.wait()
-
-    result = running._thread.submit(block())
-    working.wait()
-    try:
-        yield
-    finally:
-        may_end.set()
-        result.result()
 
 
 def unwritten(producer: Producer) -> int:
@@ -58,7 +37,7 @@ def test_flush_and_close_wait_until_all_of_them_are_written(kafka_broker: Runnin
     producer = Producer(bootstrap_servers=kafka_broker.bootstrap_servers, acks=0, enable_idempotence=False)
     producer.send("t", b"first")
     producer.flush()
-    with reading_nothing(kafka_broker):
+    with busy(kafka_broker._thread):  # the broker reads nothing
         sent = filled(producer)
         with pytest.raises(KafkaTimeoutError, match="acks=0, records that the network had not taken"):
             producer.flush(timeout_ms=100)
@@ -75,7 +54,7 @@ def test_a_close_that_has_no_time_for_them_says_so(kafka_broker: RunningBroker) 
     producer = Producer(bootstrap_servers=kafka_broker.bootstrap_servers, acks=0, enable_idempotence=False)
     producer.send("t", b"first")
     producer.flush()
-    with reading_nothing(kafka_broker):
+    with busy(kafka_broker._thread):  # the broker reads nothing
         filled(producer)
         with pytest.raises(KafkaTimeoutError, match=r"acks=0, records .* were given up"):
             producer.close(timeout_ms=100)
