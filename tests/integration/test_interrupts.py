@@ -94,6 +94,18 @@ def test_a_record_whose_send_returned_is_written_once_and_no_memory_is_lost(serv
     assert found["unsettled"] == found["memory"] == 0
 
 
+@pytest.mark.parametrize("kind", ["hooks", "hooks on 3.14"])
+def test_hooks_are_told_the_truth_of_a_record_and_once(servers: str, kind: str) -> None:
+    topic = f"interrupted-{kind}".replace(" ", "-")
+    found = interrupted(f"sending-{kind}", servers, topic)
+    told, written = found["told of"], values_of(servers, topic)
+    assert max(Counter(told["written"] + told["refused"]).values()) == 1
+    assert {b"%d" % mine for mine in told["written"]} == set(written)
+    assert set(told["written"]) >= set(found["kept"])
+    assert max(written.values()) == 1
+    assert found["unsettled"] == found["memory"] == 0
+
+
 @pytest.fixture(scope="module")
 def filled(servers: str) -> str:
     """A topic of many small batches."""

@@ -30,6 +30,24 @@ LONGEST = 60.0
 PATIENCE_MS = 30_000
 
 
+# What a hook notes must be all of it.
+HOOKS = ("on_send", "on_delivery")
+
+
+class Hook:
+    """Notes what becomes of each number."""
+
+    def __init__(self) -> None:
+        self.written: list[int] = []
+        self.refused: list[int] = []
+
+    def on_send(self, _: object) -> None:
+        return
+
+    def on_delivery(self, record: Any, _: object, error: object) -> None:
+        (self.written if error is None else self.refused).append(int(record.value))
+
+
 class Interrupts:
     """Counts signals, and raises where `work` is running."""
 
@@ -39,7 +57,7 @@ class Interrupts:
         signal.signal(signal.SIGINT, self._handle)
 
     def _handle(self, _: int, frame: FrameType | None) -> None:
-        while frame is not None:
+        while frame is not None and frame.f_code.co_name not in HOOKS:
             if frame.f_code.co_name == "work":
                 self.left -= 1
                 raise KeyboardInterrupt
@@ -66,7 +84,12 @@ def sending(servers: str, topic: str, interrupts: Interrupts, kind: str) -> dict
         core.brief_lock = partial(brief_lock, (3, 14))  # type: ignore[attr-defined]
     kept: list[tuple[int, Any]] = []
     number = 0
-    producer = Producer(bootstrap_servers=servers, linger_ms=5 if kind == "lingering" else 0)
+    hook = Hook()
+    producer = Producer(
+        bootstrap_servers=servers,
+        linger_ms=5 if kind == "lingering" else 0,
+        hooks=[hook] if kind == "hooks" else [],
+    )
     producer.start()
 
     def work() -> None:
@@ -93,7 +116,12 @@ def sending(servers: str, topic: str, interrupts: Interrupts, kind: str) -> dict
     held = producer._core.accumulator.memory_used
     producer.close(PATIENCE_MS)
     unsettled = sum(not delivery.done() for _, delivery in kept)
-    return {"kept": [mine for mine, _ in kept], "unsettled": unsettled, "memory": held}
+    return {
+        "kept": [mine for mine, _ in kept],
+        "unsettled": unsettled,
+        "memory": held,
+        "told of": {"written": hook.written, "refused": hook.refused},
+    }
 
 
 def reading(servers: str, topic: str, interrupts: Interrupts, kind: str) -> dict[str, Any]:
