@@ -11,6 +11,7 @@ from kclient.producer.blocking import Producer
 from kclient.producer.client import AsyncProducer
 from kclient.producer.config import ProducerConfig
 from kclient.producer.delivery import Delivery
+from kclient.producer.hashing.murmur2 import murmur2
 from kclient.producer.hot_keys import KeyPart, OwnPartition, Salted
 from kclient.producer.many import Deliveries
 from kclient.producer.metrics import ProducerMetrics
@@ -31,4 +32,5 @@ __all__ = [
     "ProducerMetrics",
     "ProducerRecord",
     "Salted",
+    "murmur2",
 ]

@@ -101,10 +101,12 @@ _by_length: list[Callable[[bytes], int]] = [_first_of_its_length] * (_UNROLLED +
 
 
 def murmur2(key: bytes) -> int:
-    """The hash of one key, as an unsigned number: the bits of Java's int.
+    """The hash of a key that Kafka's Java client takes: the bits of its int, as a number from 0 on.
 
     >>> murmur2(b"21") - 2**32  # what Java prints
     -973932308
+    >>> (murmur2(b"customer-17") & 0x7FFFFFFF) % 6  # the partition of a key, of six
+    4
     """
     return _by_length[len(key)](key) if len(key) <= _UNROLLED else plain(key)
 

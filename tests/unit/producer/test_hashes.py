@@ -12,8 +12,9 @@ import mmh3
 import pytest
 
 from kclient.errors import ConfigurationError
+from kclient.producer import murmur2
 from kclient.producer.hashing import Hash
-from kclient.producer.hashing.murmur2 import MURMUR2, murmur2, murmur2_many, plain
+from kclient.producer.hashing.murmur2 import MURMUR2, murmur2_many, plain
 from kclient.producer.hashing.others import CRC32, FNV1A, fnv1a, fnv1a_many, murmur3
 from kclient.producer.hashing.walk import ENOUGH
 
@@ -42,6 +43,14 @@ def keys_of(rng: Random, count: int, least: int, most: int) -> list[bytes]:
 )
 def test_murmur2_has_the_bits_of_javas_int(key: bytes, hashed: int) -> None:
     assert murmur2(key) == plain(key) == hashed & 0xFFFFFFFF
+
+
+def test_murmur2_tells_anyone_the_partition_that_the_producer_chooses() -> None:
+    rng = Random(2)
+    for key in keys_of(rng, 200, 0, 90):
+        assert (murmur2(key) & 0x7FFFFFFF) % 7 == MURMUR2.partition(key, 7)
+    with pytest.raises(TypeError):
+        murmur2("text")  # type: ignore[arg-type]
 
 
 def test_murmur2_of_every_length_is_the_plain_loop() -> None:
