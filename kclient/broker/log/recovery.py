@@ -1,8 +1,9 @@
 """From the files of a partition's directory to the segments of its log, whatever state a crash left them in.
 
 Unless the log was closed in good order, every segment that reaches beyond the recovery point is checked batch
-by batch and cut after the last good one; older ones are trusted as far as their indexes fit them. Called by
-`PartitionLog.open`.
+by batch; the log is cut after the last good one, as a power cut may have taken anything from there on. Older
+segments were on the disk once, so they are trusted as far as their indexes fit them, and what is lost of one
+leaves a gap: it costs no other segment. Called by `PartitionLog.open`.
 """
 
 from __future__ import annotations
@@ -53,12 +54,17 @@ def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Seg
         segments.append(segment)
         trusted = clean or (end is not None and end <= log.recovery_point)
         if trusted and segment.load_indexes() and segment.settle():
+            _say_missing(segment, end, gaps)
             continue
+        before = segment.size
         torn = scan(segment, interval, gaps=gaps)
         segment.seal()
-        if torn or (end is not None and end != segment.next_offset and not gaps):
-            _forget(directory, [later for later in bases if later > base])
+        if torn and (trusted or end is not None):
+            _say_cut(segment, before)
+        if not trusted and (torn or not _is_followed(segment, end, gaps)):
+            _drop(directory, segment, [later for later in bases if later > base])
             break
+        _say_missing(segment, end, gaps)
     if segments and segments[-1].next_offset < start_offset:
         # What was deleted up to there is gone, and so is the rest that a crash took.
         _forget(directory, bases)
@@ -92,6 +98,45 @@ def scan(segment: Segment, interval: int, *, gaps: bool) -> bool:
     if torn:
         segment.store.truncate(end)
     return torn
+
+
+def _is_followed(segment: Segment, end: int | None, gaps: bool) -> bool:
+    return end is None or end == segment.next_offset or gaps
+
+
+def _say_cut(segment: Segment, before: int) -> None:
+    logger.warning(
+        "%s is damaged: its last %d of %d bytes are no whole batches and were cut, it ends at offset %d now",
+        segment.name,
+        before - segment.size,
+        before,
+        segment.next_offset,
+    )
+
+
+def _say_missing(segment: Segment, end: int | None, gaps: bool) -> None:
+    """Readers go on behind the gap, so nobody else would tell of it."""
+    if end is not None and segment.next_offset < end and not gaps:
+        logger.warning(
+            "%s ends at offset %d and the next segment begins at %d: the records between them are missing. "
+            "Restore the segments from a copy if you have one; readers pass over the gap",
+            segment.name,
+            segment.next_offset,
+            end,
+        )
+
+
+def _drop(directory: Path, segment: Segment, bases: list[int]) -> None:
+    """Remove what lies behind the first damage that a crash did."""
+    if bases:
+        logger.warning(
+            "%s ends at offset %d: removing the %d later segments, as nothing behind the damage of a crash "
+            "can be trusted",
+            segment.name,
+            segment.next_offset,
+            len(bases),
+        )
+    _forget(directory, bases)
 
 
 def _replay(log: PartitionLog) -> None:

@@ -64,6 +64,13 @@ class Segment:
         return f"<Segment {self.base_offset}-{self.next_offset}, {self.size} bytes>"
 
     @property
+    def name(self) -> str:
+        """What people find it by."""
+        if self.directory is None:
+            return f"the segment from offset {self.base_offset}"
+        return f"{self.directory.name}/{self.base_offset:020}.log"
+
+    @property
     def size(self) -> int:
         return self.store.size
 
