@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from copy import copy
+from itertools import islice
 from typing import Generic, TypeVar
 
 from kclient.errors import KafkaError
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+
+# How many of the others an error tells of by name: a traceback shows a line for each.
+_NAMED = 5
 
 
 class Outcomes(Mapping[K, T], Generic[K, T]):
@@ -76,8 +80,11 @@ class Outcomes(Mapping[K, T], Generic[K, T]):
         raised = copy(error)
         if getattr(error, "about", None) is None:
             raised.add_note(f"for {key}")
-        for other, other_error in failed:
+        for other, other_error in islice(failed, _NAMED):
             raised.add_note(
                 f"also for {other}" if other_error is error else f"also for {other}: {other_error}"
             )
+        left = sum(1 for _ in failed)
+        if left:
+            raised.add_note(f"and for {left:,} more, all of them in `errors` with raise_errors=False")
         raise raised from error.__cause__

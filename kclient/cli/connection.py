@@ -117,13 +117,18 @@ async def described(admin: AsyncAdmin, names: Iterable[str]) -> dict[str, TopicD
     return found.succeeded
 
 
-async def no_topic(admin: AsyncAdmin, name: str, maker: str | None = None) -> CommandError:
-    """What to say of a topic that does not exist; `maker` is an option of the command that would make it."""
+async def no_topic(
+    admin: AsyncAdmin, name: str, maker: str | None = None, *, advice: str | None = None
+) -> CommandError:
+    """What to say of a topic that does not exist.
+
+    `maker` is an option of the command that would make it, `advice` what to do where making it is no help.
+    """
     known = await admin.list_topics(include_internal=True)
-    makes = f"{maker or f'`kclient topics create {name}`'} makes it"
     if close := close_to(name, known):
-        return CommandError(f"there is no topic {name!r}{close}{f' ({makes})' if maker else ''}")
-    return CommandError(f"there is no topic {name!r}; {makes}, `kclient topics list` shows what there is")
+        return CommandError(f"there is no topic {name!r}{close}{f' ({maker} makes it)' if maker else ''}")
+    told = advice or f"{maker or f'`kclient topics create {name}`'} makes it"
+    return CommandError(f"there is no topic {name!r}; {told}, `kclient topics list` shows what there is")
 
 
 def _from_environment() -> dict[str, str]:

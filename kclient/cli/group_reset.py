@@ -78,8 +78,8 @@ async def _reset(options: argparse.Namespace, connection: Connection) -> int:
         group = groups.get(options.group)
         if group is not None and group.members:
             raise CommandError(
-                f"group {options.group} has {len(group.members)} members ({group.state}), which would go on: "
-                "stop them, then reset it"
+                f"group {options.group} has {output.counted(len(group.members), 'member')} ({group.state}), "
+                "which would go on: stop them, then reset it"
             )
         found = await admin.list_consumer_group_offsets(options.group)
         committed = {partition: each for partition, each in found.items() if each is not None}

@@ -88,7 +88,8 @@ class _Watch:
             output.rows(options, columns, found)
             return
         if options.watch is not None:
-            title = f"{time.strftime('%H:%M:%S')}  lag of {len({row['group'] for row in found})} groups"
+            groups = output.counted(len({row["group"] for row in found}), "group")
+            title = f"{time.strftime('%H:%M:%S')}  lag of {groups}"
             sys.stdout.write(_CLEAR if output.is_terminal(sys.stdout) else "")
             print(f"{title}, every {options.watch:g} s, Ctrl-C ends")
         if found:

@@ -20,7 +20,7 @@ from kclient import __version__
 from kclient.cli.errors import INTERRUPTED, TERMINATED, USAGE, Terminated, exit_code, sentence
 from kclient.cli.grammar import in_order
 from kclient.cli.options import add_connection, add_debug
-from kclient.cli.output import fail
+from kclient.cli.output import fail, is_terminal
 from kclient.errors import KafkaError
 
 NOUNS = {
@@ -76,7 +76,11 @@ def _run(given: list[str]) -> int:
         _forget_stdout()
         return CLOSED_PIPE
     except KeyboardInterrupt as ended:
-        return TERMINATED if isinstance(ended, Terminated) else INTERRUPTED
+        if isinstance(ended, Terminated):
+            return TERMINATED
+        if is_terminal(sys.stderr):  # which has shown ^C: the shell's prompt shall not stand behind it
+            print(file=sys.stderr)
+        return INTERRUPTED
     except (KafkaError, OSError, ValueError) as error:
         if debug:
             raise

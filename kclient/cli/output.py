@@ -11,15 +11,17 @@ import json
 import os
 import re
 import select
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 TABLE, JSON, JSONL = "table", "json", "jsonl"
 # C0 but for tab and newline, DEL, C1, and what turns the direction of writing around.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _IN_A_CELL = re.compile(f"[\t\n]|{_CONTROLS.pattern}")
+_NOTHING, _GAP = "-", "  "
 _BOLD, _RED, _YELLOW, _OFF = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 
@@ -88,26 +90,55 @@ def document(value: Any, indent: int | None = 2) -> None:
     sys.stdout.write(text + "\n")
 
 
+class _Column(NamedTuple):
+    """One column of a table: its title and its cells, and how they are aligned."""
+
+    cells: list[str]
+    width: int
+    right: bool
+
+
 def table(columns: Sequence[str], found: Iterable[Mapping[str, Any]]) -> None:
-    """Print aligned columns: numbers to the right, nothing as `-`."""
-    body = [[row.get(column) for column in columns] for row in found]
-    numeric = [
-        any(isinstance(line[n], (int, float)) for line in body)
-        and all(line[n] is None or isinstance(line[n], (int, float)) for line in body)
-        for n in range(len(columns))
-    ]
-    cells = [[cell(value) for value in line] for line in body]
-    titles = [column.upper().replace("_", "-") for column in columns]
-    widths = [max(map(_width, column)) for column in zip(titles, *cells, strict=True)]
+    """Print aligned columns: numbers to the right, nothing as `-`; columns with nothing in them are left out.
 
-    def laid_out(line: Sequence[str]) -> str:
-        parts = [
-            _padded(text, width, right) for text, width, right in zip(line, widths, numeric, strict=True)
-        ]
-        return "  ".join(parts).rstrip()
+    On a terminal that is too narrow, a row goes on in further lines, with its columns below their titles.
+    """
+    rows = list(found)
+    laid_out = [_column(name, [row.get(name) for row in rows]) for name in columns]
+    shown = [column for column in laid_out if not rows or set(column.cells[1:]) != {_NOTHING}]
+    lines = _across(shown or laid_out[:1], _room())
+    titles, *body = ["\n".join(each) for each in zip(*lines, strict=True)]
+    sys.stdout.write("\n".join([bold(titles, sys.stdout), *body]) + "\n")
 
-    lines = [bold(laid_out(titles), sys.stdout), *map(laid_out, cells)]
-    sys.stdout.write("\n".join(lines) + "\n")
+
+def _column(name: str, values: Sequence[Any]) -> _Column:
+    numbers = [isinstance(value, (int, float)) for value in values if value is not None]
+    cells = [name.upper().replace("_", "-"), *map(cell, values)]
+    return _Column(cells, max(map(_width, cells)), bool(numbers) and all(numbers))
+
+
+def _room() -> int | None:
+    """How wide a line may be; None where nobody looks at it."""
+    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
+
+
+def _across(columns: Sequence[_Column], room: int | None) -> list[list[str]]:
+    """The columns side by side: the first line of every row, the second ones, and so on as far as needed."""
+    lines: list[list[_Column]] = [[]]
+    taken = 0
+    for column in columns:
+        if lines[-1] and room is not None and taken + len(_GAP) + column.width > room:
+            lines.append([])
+            taken = 0
+        # The lines that a row goes on in are set in by as much as columns are apart.
+        taken += column.width + (len(_GAP) if lines[-1] or len(lines) > 1 else 0)
+        lines[-1].append(column)
+    return [_joined(line, _GAP if number else "") for number, line in enumerate(lines)]
+
+
+def _joined(columns: Sequence[_Column], indent: str) -> list[str]:
+    padded = [[_padded(text, each.width, each.right) for text in each.cells] for each in columns]
+    return [indent + _GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
 
 
 def _padded(text: str, width: int, right: bool) -> str:
@@ -128,14 +159,23 @@ def _width(text: str) -> int:
 def cell(value: Any) -> str:
     """A value in one line of a table."""
     if value is None:
-        return "-"
+        return _NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.1f}"
     if isinstance(value, (list, tuple)):
-        return ",".join(map(cell, value)) or "-"
+        return ",".join(map(cell, value)) or _NOTHING
     return _IN_A_CELL.sub(_escaped, str(value))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "partition"), counted(1200, "record")
+    ('1 partition', '1,200 records')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:

@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
         producer.flush()
     delivered.check(progress.done, refused)
     if output.is_terminal(sys.stderr):
-        output.note(f"Wrote {progress.done:,} record{'' if progress.done == 1 else 's'} to {options.topic}.")
+        output.note(f"Wrote {output.counted(progress.done, 'record')} to {options.topic}.")
     return 0
 
 

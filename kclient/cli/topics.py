@@ -169,7 +169,7 @@ def _print_topics(topics: list[dict[str, Any]], *, brief: bool) -> None:
         told = "not shown to this user" if configs is None else _told(configs) or "defaults"
         name = output.bold(output.cell(topic["topic"]), sys.stdout)
         print(
-            f"{name}  id {topic['topic_id']}, {topic['partition_count']} partitions, "
+            f"{name}  id {topic['topic_id']}, {output.counted(topic['partition_count'], 'partition')}, "
             f"replication factor {topic['replication_factor']}, configs: {told}"
         )
         output.table(_PARTITION_COLUMNS[1:], topic["partitions"])
@@ -191,7 +191,7 @@ async def _create(options: argparse.Namespace, connection: Connection) -> int:
     async with connection.admin() as admin:
         outcomes = await admin.create_topics(topics, raise_errors=False)
     for name, created in outcomes.succeeded.items():
-        output.note(f"Created topic {name} with {created.num_partitions} partitions.")
+        output.note(f"Created topic {name} with {output.counted(created.num_partitions, 'partition')}.")
     for name, error in outcomes.errors.items():
         if not options.if_not_exists or not isinstance(error, TopicAlreadyExistsError):
             raise error
@@ -204,9 +204,12 @@ async def _alter(options: argparse.Namespace, connection: Connection) -> int:
         topic = (await described(admin, [options.topic]))[options.topic]
         count = len(topic.partitions)
         if options.partitions <= count:
-            raise CommandError(f"topic {options.topic} has {count} partitions, and they can only become more")
+            there = output.counted(count, "partition")
+            raise CommandError(f"topic {options.topic} has {there}, and they can only become more")
         await admin.create_partitions({options.topic: options.partitions})
-    output.note(f"Topic {options.topic} has {options.partitions} partitions now, {count} before.")
+    output.note(
+        f"Topic {options.topic} has {output.counted(options.partitions, 'partition')} now, {count} before."
+    )
     return 0
 
 
@@ -224,7 +227,7 @@ async def _delete(options: argparse.Namespace, connection: Connection) -> int:
             if not isinstance(error, UnknownTopicOrPartitionError):
                 raise error
             if not options.if_exists:
-                raise await no_topic(admin, name) from error
+                raise await no_topic(admin, name, advice="--if-exists accepts that") from error
     return 0
 
 

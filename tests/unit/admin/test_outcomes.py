@@ -80,3 +80,13 @@ def test_an_error_keeps_its_cause() -> None:
 
 def test_joining_lets_the_later_outcome_win() -> None:
     assert Outcomes({"a": 1, "b": EXISTS}) | Outcomes({"b": 2}) == {"a": 1, "b": 2}
+
+
+def test_an_error_about_hundreds_names_a_few_of_them_and_counts_the_others() -> None:
+    errors = {str(n): UnknownTopicOrPartitionError(about=f"topic {n}") for n in range(800)}
+    with pytest.raises(UnknownTopicOrPartitionError, match="topic 0") as raised:
+        Outcomes(errors).raise_errors()
+    notes = raised.value.__notes__
+    assert len(notes) == 6
+    assert notes[0].startswith("also for 1: ")
+    assert notes[-1].startswith("and for 794 more")

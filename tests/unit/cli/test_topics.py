@@ -29,9 +29,9 @@ def test_describe_shows_leader_replicas_and_settings(topic: str) -> None:
     assert head.startswith(f"{topic}  id ")
     assert head.endswith("2 partitions, replication factor 1, configs: retention.ms=5000")
     assert [line.split() for line in table] == [
-        ["PARTITION", "LEADER", "REPLICAS", "ISR", "OFFLINE"],
-        ["0", "1", "1", "1", "-"],
-        ["1", "1", "1", "1", "-"],
+        ["PARTITION", "LEADER", "REPLICAS", "ISR"],
+        ["0", "1", "1", "1"],
+        ["1", "1", "1", "1"],
     ]
 
 
@@ -99,3 +99,13 @@ def test_a_misspelt_topic_is_answered_with_the_right_name(topic: str, words: lis
     assert refused.err.startswith(f"kclient: there is no topic {topic[:-1]!r}; did you mean {topic!r}")
     assert refused.err.count("\n") == 1
     assert refused.out == b""
+
+
+def test_a_topic_that_is_not_there_need_not_be_made_to_be_deleted(topic: str) -> None:
+    missing = call("topics", "delete", "quite-another")
+    assert (missing.code, missing.err.count("\n")) == (1, 1)
+    assert "there is no topic 'quite-another'; --if-exists accepts that" in missing.err
+    assert "create" not in missing.err
+    misspelt = call("topics", "delete", topic[:-1])
+    assert f"did you mean '{topic}'" in misspelt.err
+    assert "create" not in misspelt.err
