@@ -13,16 +13,18 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kclient.errors import ConfigurationError, KafkaError
 from kclient.spark import options as options_
-from kclient.spark.directory import Directory, subscription
 from kclient.spark.loss import Policy
 from kclient.spark.offsets import LATEST, Offsets, ending, starting
 from kclient.spark.planning import Range, Task, plan, ranges_between
 from kclient.spark.reading import plainly, read_task
 from kclient.spark.schema import wanted
+from kclient.spark.subscription import subscription
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from kclient.spark.directory import Directory
 
 
 class BatchReader(DataSourceReader):
@@ -36,6 +38,8 @@ class BatchReader(DataSourceReader):
         subscription(self._options)
 
     def partitions(self) -> list[InputPartition]:
+        from kclient.spark.directory import Directory  # noqa: PLC0415 - the client, for the first question
+
         options = self._options
         try:
             ranges = self._ranges(Directory(options))

@@ -7,71 +7,31 @@ a query that runs outlasts the minutes in which a cluster is away, and says in t
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kclient.admin.group_offsets import AlterGroupOffsets, ListGroupOffsets
 from kclient.cluster.metadata import Topic
 from kclient.cluster.operations import Operation, run, run_one
 from kclient.cluster.routes import AnyBroker
 from kclient.consumer.offsets import ListOffsets
 from kclient.errors import (
-    ConfigurationError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
     error_for,
 )
-from kclient.spark.offsets import EARLIEST, LATEST, Offsets, Spec, assigned
+from kclient.spark.offsets import EARLIEST, LATEST, Offsets, Spec
 from kclient.spark.options import Options
 from kclient.spark.outages import Outage
 from kclient.spark.session import Session, session_for
+from kclient.spark.subscription import subscription
 from kclient.types import OffsetAndMetadata, TopicPartition
 from kclient.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.wire.schema import NO_UUID
 
 T = TypeVar("T")
-
-_CHOICES = ("assign", "subscribe", "subscribePattern")
-
-
-@dataclass(frozen=True)
-class Subscription:
-    """What a user wants to read: exactly one of the three ways."""
-
-    partitions: tuple[TopicPartition, ...] = ()
-    topics: tuple[str, ...] = ()
-    pattern: re.Pattern[str] | None = None
-
-    def names(self) -> list[str] | None:
-        """The topics to ask about; None is all."""
-        if self.pattern is not None:
-            return None
-        return sorted({*self.topics, *(partition.topic for partition in self.partitions)})
-
-
-def subscription(options: Options) -> Subscription:
-    given = [name for name in _CHOICES if options[name] is not None]
-    if len(given) != 1:
-        what = f"{' and '.join(given)} are given" if given else "none is given"
-        raise ConfigurationError(f"exactly one of {', '.join(_CHOICES)} says what to read: {what}")
-    if options["assign"] is not None:
-        return Subscription(partitions=tuple(assigned(options["assign"])))
-    if options["subscribe"] is not None:
-        topics = [name.strip() for name in options["subscribe"].split(",") if name.strip()]
-        if not topics:
-            raise ConfigurationError(f"subscribe={options['subscribe']!r} names no topic")
-        return Subscription(topics=tuple(topics))
-    try:
-        return Subscription(pattern=re.compile(options["subscribePattern"].strip()))
-    except re.error as error:
-        raise ConfigurationError(
-            f"subscribePattern={options['subscribePattern']!r} is no regular expression: {error}"
-        ) from error
 
 
 class Directory:
@@ -122,6 +82,7 @@ class Directory:
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
         """What a group has committed, without those where it has nothing."""
+        from kclient.admin.group_offsets import ListGroupOffsets  # noqa: PLC0415 - few queries have a group
 
         async def ask() -> Offsets:
             cluster = self.session.cluster
@@ -133,6 +94,7 @@ class Directory:
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], note: str) -> None:
         """Commit in the name of a group that has no members; one attempt, which lasts for an outage too."""
+        from kclient.admin.group_offsets import AlterGroupOffsets  # noqa: PLC0415 - few queries have a group
 
         async def ask() -> None:
             cluster = self.session.cluster

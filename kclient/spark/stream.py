@@ -17,17 +17,19 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from kclient.errors import ConfigurationError, KafkaError
 from kclient.spark import options as options_
 from kclient.spark.changes import begins, report_losses
-from kclient.spark.directory import Directory, subscription
 from kclient.spark.loss import Policy
 from kclient.spark.offsets import Mark, Offsets, from_json, starting
 from kclient.spark.planning import plan, ranges_between
 from kclient.spark.reading import plainly, read_task
 from kclient.spark.schema import wanted
+from kclient.spark.subscription import subscription
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from kclient.spark.directory import Directory
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +55,8 @@ class StreamReader(DataSourceStreamReader):
 
     @cached_property
     def _directory(self) -> Directory:
+        from kclient.spark.directory import Directory  # noqa: PLC0415 - the client, for the first question
+
         return Directory(self._options)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "assign, malformed": ({"assign": "$plain"}, "assign="),
     "subscribe, empty": ({"subscribe": " "}, "names no topic"),
     "subscribe, no such topic": ({"subscribe": "$prefix-none"}, "none"),
+    "subscribePattern, blank": ({"subscribePattern": " "}, "is blank"),
     "subscribePattern, malformed": ({"subscribePattern": "("}, "no regular expression"),
     "startingOffsets, latest": ({**PLAIN, "startingOffsets": "latest"}, "startingOffsets cannot be latest"),
     "startingOffsets, -1": (
