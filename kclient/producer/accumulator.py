@@ -48,6 +48,10 @@ CHUNK_BYTES = 1_015_808
 STEP = 32_768
 
 
+def _nobody() -> bool:
+    return False
+
+
 def _wall_ms() -> int:
     return time_ns() // 1_000_000
 
@@ -106,6 +110,8 @@ class Accumulator:
         self._largest = config.max_request_size
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._refusal: KafkaError | None = None
+        # Whether records are taken from whoever appends now, although there is a refusal.
+        self._admits: Callable[[], bool] = _nobody
         # The most that is claimed at once. A caller on the loop lowers it, to be asked again in time.
         self.step = STEP
         # How often memory was given back, or a reason to wait for it went away.
@@ -245,9 +251,11 @@ class Accumulator:
         # Its time begins now: it may have waited long for room, which is not its delivery.
         opened = self._now()
         taken = False
+        known = self._refusal
+        self._check_refusal()
         with self.lock:
             refusal = self._refusal
-            if refusal is None and self._claimed + chunk.size <= self._memory:
+            if refusal is known and self._claimed + chunk.size <= self._memory:
                 taken = True
                 self._claimed += chunk.size
                 chunk.opened = opened
@@ -261,7 +269,7 @@ class Accumulator:
                     before.limit = before.size
                     self._closed[before] = None
                 self._closed[chunk] = None
-        if refusal is not None:
+        if refusal is not None and refusal is not known:
             raise copy(refusal)
         if taken:
             self._call_loop(Urgency.NOW)
@@ -316,10 +324,11 @@ class Accumulator:
             if callback in self._waiting:
                 del self._waiting[callback]
 
-    def refuse(self, error: KafkaError | None) -> None:
-        """From now on take no more records, or, with None, take them again."""
+    def refuse(self, error: KafkaError | None, unless: Callable[[], bool] = _nobody) -> None:
+        """From now on take no more records, `unless` that says so, or, with None, take them again."""
         with self.lock:
             self._refusal = error
+            self._admits = unless
         self._close_all()
         self._call_loop(Urgency.NOW)
         self._tell_waiting()
@@ -361,12 +370,14 @@ class Accumulator:
             callback()
 
     def _check_refusal(self) -> None:
-        if self._refusal is not None:
-            raise copy(self._refusal)
+        refusal = self._refusal
+        if refusal is not None and not self._admits():
+            raise copy(refusal)
 
     def _chunk_for(self, topic: str, size: int) -> Chunk:
         """The open chunk of a topic; a new one where there is none, or a record of this size is too much."""
         while True:
+            refusal = self._refusal
             self._check_refusal()
             chunk = self._open.get(topic)
             if chunk is not None and not _overfills(chunk, size):
@@ -374,8 +385,8 @@ class Accumulator:
             fresh = self.new_chunk(topic)
             with self.lock:
                 current = self._open[topic] if topic in self._open else None  # noqa: SIM401 - no calls in here
-                # After a refusal the chunks are closed, and no others may come.
-                if current is chunk and self._refusal is None:
+                # After a refusal the chunks are closed, and no others may come but of those it admits.
+                if current is chunk and self._refusal is refusal:
                     if chunk is not None:
                         chunk.open = False
                         self._claimed -= chunk.limit - chunk.size

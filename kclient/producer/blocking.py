@@ -225,7 +225,8 @@ class Producer:
         async def health() -> ClusterHealth:
             return self._core.cluster.health()
 
-        return self._core.cluster.health() if self._thread.ended else self._call(health)
+        here = self._thread.ended or self._in_callback()
+        return self._core.cluster.health() if here else self._call(health)
 
     def metrics(self) -> ProducerMetrics:
         """What the producer has done so far."""
@@ -233,7 +234,8 @@ class Producer:
         async def metrics() -> ProducerMetrics:
             return self._core.metrics()
 
-        return self._call(metrics)
+        here = self._thread.ended or self._in_callback()
+        return self._core.metrics() if here else self._call(metrics)
 
     def __enter__(self) -> Self:
         try:
@@ -253,6 +255,10 @@ class Producer:
                 warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
             thread.finish(self._core.abandon(ClientClosedError("the producer was never closed")))
 
+    def _in_callback(self) -> bool:
+        """Whether the caller is on the producer's own thread, and cannot wait for what happens there."""
+        return asyncio._get_running_loop() is self._core.loop
+
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return self._thread.call(work)
 
@@ -260,7 +266,7 @@ class Producer:
         """A record with anything that `send` does not see to by itself."""
         with Told(self._config, record) as told:
             fields, note = prepare(self._config, told), told.note
-            if self._core.accumulator.lacks(fields.topic, fields.partition):
+            if self._core.accumulator.lacks(fields.topic, fields.partition) and not self._in_callback():
                 self._call(self._seek_partition)
             delivery: Delivery = self._append(*fields, False, note) or self._send_slowly(fields, note)
         return delivery
@@ -271,6 +277,9 @@ class Producer:
         while True:
             given_back = accumulator.given_back
             outcome = accumulator.append_slowly(*fields, note)
+            if outcome is Wait.TOPIC and self._in_callback():
+                # A callback cannot wait until something is known of the topic; its record can.
+                outcome = accumulator.append_slowly(*fields, note, known=False)
             if isinstance(outcome, Delivery):
                 break
             left = max(0.0, until - time.monotonic())
@@ -287,9 +296,12 @@ class Producer:
 
     def _send_all(self, many: Many) -> Deliveries:
         self._check_running()
-        gathered = self._core.gather(many)
-        if self._core.accumulator.lacks(many.topic, gathered.partition):
-            self._call(self._seek_partition)
+        gathered, core = self._core.gather(many), self._core
+        if core.may_lack(many.topic, gathered.partition):
+            if self._in_callback():  # where the topic is known; else the deliveries tell
+                core.check_partition(many.topic, gathered.partition)
+            else:
+                self._call(partial(self._find_partition, many.topic, gathered.partition))
         for number, chunk in enumerate(gathered.chunks):
             try:
                 self._put(chunk)
@@ -303,7 +315,7 @@ class Producer:
     def _put(self, chunk: Chunk) -> None:
         accumulator = self._core.accumulator
         until = time.monotonic() + self._config.max_block_ms / 1000
-        if chunk.topic not in accumulator.topics:
+        if chunk.topic not in accumulator.topics and not self._in_callback():
             self._call(partial(self._partitions, chunk.topic))
         while True:
             given_back = accumulator.given_back
@@ -314,6 +326,10 @@ class Producer:
     async def _seek_partition(self) -> None:
         await self._core.seek_partition(Deadline.after(self._core.loop, self._config.max_block_ms / 1000))
 
+    async def _find_partition(self, topic: str, partition: int | None) -> None:
+        deadline = Deadline.after(self._core.loop, self._config.max_block_ms / 1000)
+        await self._core.find_partition(topic, partition, deadline)
+
     async def _partitions(self, topic: str, seconds: float | None = None) -> set[int]:
         seconds = self._config.max_block_ms / 1000 if seconds is None else seconds
         return set((await self._core.topic(topic, Deadline.after(self._core.loop, seconds))).partitions)
@@ -321,7 +337,7 @@ class Producer:
     def _wait_for_room(self, seconds: float, given_back: int) -> None:
         accumulator = self._core.accumulator
         self._check_running()
-        if asyncio._get_running_loop() is self._core.loop:
+        if self._in_callback():
             raise BufferFullError(
                 f"buffer_memory={self._config.buffer_memory} bytes are full, and a callback on the "
                 "producer's own thread cannot wait for room: nothing would be delivered meanwhile"

@@ -149,7 +149,7 @@ class AsyncProducer:
             fields, note = prepare(self._config, told), told.note
             delivery: Delivery | Wait | None = self._append(*fields, False, note)
             if delivery is None:
-                accumulator = self._open().accumulator
+                accumulator = self._open_for_callbacks().accumulator
                 accumulator.step = STEP  # who cannot wait is not asked to
                 delivery = accumulator.append_slowly(*fields, note, known=False)
                 if isinstance(delivery, Wait):
@@ -184,9 +184,10 @@ class AsyncProducer:
     ) -> Deliveries:
         """Append many records at once, waiting up to `max_block_ms` for room for each part of them.
 
-        All or nothing is checked first; the hooks do not see them. Where there is room for the first of them
-        only, the deliveries of the rest fail with `BufferFullError`. A call that is cancelled may have sent a
-        beginning of them, and a note of its `CancelledError` says how many. The fastest way to send.
+        All are checked before one is sent, their partitions too; the hooks do not see them. Where there is
+        room for the first of them only, the deliveries of the rest fail with `BufferFullError`. A call that
+        is cancelled may have sent a beginning of them, and a note of its `CancelledError` says how many. The
+        fastest way to send.
         """
         return await self._send_all(Many(topic, values, keys, partition, timestamp_ms, headers))
 
@@ -326,8 +327,8 @@ class AsyncProducer:
     async def _send_all(self, many: Many) -> Deliveries:
         core = self._open()
         gathered = core.gather(many)
-        if core.accumulator.lacks(many.topic, gathered.partition):
-            await core.seek_partition(self._max_block())
+        if core.may_lack(many.topic, gathered.partition):
+            await core.find_partition(many.topic, gathered.partition, self._max_block())
         taken = 0
         for number, chunk in enumerate(gathered.chunks):
             try:
@@ -360,6 +361,11 @@ class AsyncProducer:
         core = self._open_core()
         self._used = True
         return core
+
+    def _open_for_callbacks(self) -> Core:
+        """The same for callbacks, which may still send while the producer closes."""
+        core = self._core
+        return core if self._closed and core is not None and core.admits() else self._open()
 
     def _open_core(self) -> Core:
         if self._closed:

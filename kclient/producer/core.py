@@ -15,7 +15,14 @@ from typing import NamedTuple
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Topic
-from kclient.errors import BufferFullError, ClientClosedError, KafkaError, KafkaTimeoutError, error_for
+from kclient.errors import (
+    BufferFullError,
+    ClientClosedError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
 from kclient.producer.accumulator import CHUNK_BYTES, Accumulator, Urgency
 from kclient.producer.config import ProducerConfig
 from kclient.producer.delivery import Chunk
@@ -62,6 +69,8 @@ class Core:
         self.cluster.metadata.start()
         # Calls of `close` under way, each with a deadline of its own: whether somebody waits for it.
         self._closers: list[Callable[[], bool]] = []
+        # Closing has delivered what was there before it: callbacks had their chance to send more.
+        self._last_words_said = False
         # What was not delivered when it ended, in words; empty where all was.
         self.given_up = ""
         self._ending: asyncio.Task[None] | None = None
@@ -102,6 +111,25 @@ class Core:
     async def seek_partition(self, deadline: Deadline) -> None:
         """Ask once whether a partition was added, for a record that wants one which is not known."""
         await self.cluster.metadata.refreshed(deadline)
+
+    def may_lack(self, topic: str, partition: int | None) -> bool:
+        """Whether it is not certain that a topic has a partition that records want."""
+        return partition is not None and partition >= self.accumulator.topics.get(topic, 0)
+
+    async def find_partition(self, topic: str, partition: int | None, deadline: Deadline) -> None:
+        """Wait until the topic is known; ask once whether the partition was added, and raise if not."""
+        await self.topic(topic, deadline)
+        if self.may_lack(topic, partition):
+            await self.seek_partition(deadline)
+            self.check_partition(topic, partition)
+
+    def check_partition(self, topic: str, partition: int | None) -> None:
+        """Refuse a partition that a topic, if it is known, does not have."""
+        if self.accumulator.lacks(topic, partition):
+            last = self.accumulator.topics[topic] - 1
+            raise UnknownTopicOrPartitionError(
+                f"topic {topic} has the partitions 0 to {last}", about=f"partition {partition}"
+            )
 
     async def room(self, deadline: Deadline) -> None:
         """Wait until memory is given back."""
@@ -176,12 +204,20 @@ class Core:
 
         `waits` says whether the caller is still there: one on another thread may have been interrupted. Then
         closing goes on until this deadline, or that of another caller who is there.
+
+        Callbacks of what is delivered meanwhile may still send, dead letters for example; callbacks of those
+        may not, as it would never end.
         """
-        self.accumulator.refuse(ClientClosedError("the producer is closed"))
+        closed = ClientClosedError("the producer is closed")
+        self.accumulator.refuse(closed, unless=self.admits)
         delivered, left = False, ""
         self._closers.append(waits)
         try:
             delivered = await self.dispatcher.flush(deadline)
+            if delivered and not self.ended:
+                self._last_words_said = True
+                self.accumulator.refuse(closed)
+                delivered = await self.dispatcher.flush(deadline)
             left = "" if delivered else self._left()
         finally:
             self._closers.remove(waits)
@@ -193,6 +229,10 @@ class Core:
         if not delivered:
             fate = "; another call still waits for them, closing" if others else " and were given up; it"
             raise deadline.expired(f"closing the producer: {left}{fate}")
+
+    def admits(self) -> bool:
+        """Whether a producer that closes still takes a record: from callbacks, in the first half."""
+        return self.dispatcher.ledger.telling and not self._last_words_said
 
     @property
     def ended(self) -> bool:
@@ -207,6 +247,7 @@ class Core:
         """
         if self._ending is None:
             self.cluster.tasks.expect_end()
+            self._last_words_said = True
             self.accumulator.refuse(error)
             self.dispatcher.drain()
             self.given_up = "" if self.dispatcher.ledger.empty else self._left()

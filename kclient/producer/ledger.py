@@ -18,6 +18,8 @@ class Ledger:
         self._release = release
         self._open: dict[Chunk, None] = {}
         self._waiting: list[tuple[set[Chunk], asyncio.Future[None]]] = []
+        # Whether callbacks are being called.
+        self.telling = False
 
     def __repr__(self) -> str:
         return f"<Ledger {self.records} records open>"
@@ -95,7 +97,9 @@ class Ledger:
         part.headers = None
         self._release(part.size)
         if part.watchers is not None or chunk.watched:
+            self.telling = True
             chunk.call_watchers(part)
+            self.telling = False
         del part.chunk
         if not chunk.left:
             del self._open[chunk]
@@ -103,4 +107,6 @@ class Ledger:
                 chunks.discard(chunk)
                 if not chunks and not waiter.done():
                     waiter.set_result(None)
+            self.telling = True
             chunk.call_finished()
+            self.telling = False

@@ -11,7 +11,13 @@ import pyarrow as pa
 import pytest
 
 from kclient.broker import Broker
-from kclient.errors import BufferFullError, KafkaError, RecordTooLargeError, UnknownTopicOrPartitionError
+from kclient.errors import (
+    BufferFullError,
+    ConfigurationError,
+    KafkaError,
+    RecordTooLargeError,
+    UnknownTopicOrPartitionError,
+)
 from kclient.producer import AsyncProducer, ProducerConfig
 from kclient.producer.many import Many, columns_from, pieces_of
 from kclient.producer.tables import many_from
@@ -52,15 +58,47 @@ def test_many_records_arrive_in_order_with_all_they_have() -> None:
 
 def test_of_many_each_failure_is_told_by_its_number() -> None:
     async def check(_: Broker, producer: AsyncProducer) -> None:
-        deliveries = await producer.send_many("t", [b"v"] * 100, partition=[0] * 50 + [9] + [0] * 49)
-        with pytest.raises(UnknownTopicOrPartitionError) as info:
+        deliveries = await producer.send_many("t", [b"v"] * 100, [b"k"] * 50 + [b"bad"] + [b"k"] * 49)
+        with pytest.raises(ConfigurationError) as info:
             await deliveries
         assert info.value.__notes__ == ["record 50 of 100; 1 of them were not delivered"]
         assert list(deliveries.errors()) == [50]
         assert deliveries[51].offset == 50
-        with pytest.raises(UnknownTopicOrPartitionError):
+        with pytest.raises(ConfigurationError):
             deliveries[50]
         assert repr(deliveries) == "<Deliveries of 100 records, done>"
+
+    def partitioner(key: bytes, *_: object) -> int:
+        return 0 if key == b"k" else 1 // 0
+
+    producing(check, partitioner=partitioner)
+
+
+@pytest.mark.parametrize("topic", ["t", "made on first use"])
+def test_of_many_none_is_sent_where_one_has_no_such_partition(topic: str) -> None:
+    name = topic.replace(" ", "-")
+
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        for partition in ([0, 7], [5, 6], 6):
+            with pytest.raises(UnknownTopicOrPartitionError, match="has the partitions 0 to 5"):
+                await producer.send_many(name, [b"v", b"v"], partition=partition)
+        table = pa.table({"value": [b"v", b"v"], "partition": [0, 7]})
+        with pytest.raises(UnknownTopicOrPartitionError, match="has the partitions 0 to 5"):
+            await producer.send_arrow(name, table)
+        await producer.flush()
+        assert not any(values(broker, name, number) for number in range(6))
+        await (await producer.send_many(name, [b"v"] * 6, partition=range(6)))
+        assert [values(broker, name, number) for number in range(6)] == [[b"v"]] * 6
+
+    producing(check, partitions=6, settings={"num.partitions": "6"})
+
+
+def test_of_many_a_partition_that_was_just_added_is_found() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"v")
+        broker.topics.grow(broker.topics.by_name["t"], broker.place(2, 1))
+        deliveries = await (await producer.send_many("t", [b"v"] * 3, partition=[0, 1, 2]))
+        assert [each.offset for each in deliveries] == [1, 0, 0]
 
     producing(check)
 
