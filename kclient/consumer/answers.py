@@ -19,7 +19,7 @@ from kclient.errors import (
     UnknownLeaderEpochError,
     error_for,
 )
-from kclient.records import read_batches
+from kclient.records import DEFAULT_LIMITS, Limits, read_batches
 from kclient.records.layout import PREFIX, PREFIX_SIZE
 from kclient.wire.messages.fetch import FetchResponse
 
@@ -60,6 +60,7 @@ class Policy(NamedTuple):
     check_crcs: bool
     committed_only: bool
     may_reset: bool
+    limits: Limits = DEFAULT_LIMITS
 
 
 def judge(cursor: Cursor, data: Data, frame: Frame, policy: Policy) -> Verdict:
@@ -72,7 +73,7 @@ def judge(cursor: Cursor, data: Data, frame: Frame, policy: Policy) -> Verdict:
     records = data.records
     if not records:
         return _NOTHING
-    batches, failure = _cut(records, policy.check_crcs)
+    batches, failure = _cut(records, policy)
     if not batches and failure is None:
         # Not one whole batch: an old broker cuts off what exceeds the limit, so the limit has to grow.
         if len(records) >= PREFIX_SIZE:
@@ -96,11 +97,11 @@ def judge(cursor: Cursor, data: Data, frame: Frame, policy: Policy) -> Verdict:
     return Verdict(Todo.BREAK_OFF, chunk)
 
 
-def _cut(records: bytes | memoryview, check_crcs: bool) -> tuple[list[RecordBatch], ProtocolError | None]:
+def _cut(records: bytes | memoryview, policy: Policy) -> tuple[list[RecordBatch], ProtocolError | None]:
     """The batches up to the first that is damaged, and what is wrong with that."""
     batches: list[RecordBatch] = []
     try:
-        for batch in read_batches(records, check_crcs=check_crcs):
+        for batch in read_batches(records, check_crcs=policy.check_crcs, limits=policy.limits):
             batches.append(batch)  # noqa: PERF402 - those before the damage count
     except ProtocolError as error:
         return batches, error

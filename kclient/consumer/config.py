@@ -14,6 +14,7 @@ from typing import Any
 from kclient.config import ClientConfig, option
 from kclient.consumer.seam import GroupSettings
 from kclient.errors import ConfigurationError
+from kclient.records.limits import DECOMPRESSED_BATCH_MAX_BYTES, Limits
 
 _INT32 = 2_147_483_647
 _RESETS = ("earliest", "latest", "none")
@@ -55,6 +56,8 @@ class ConsumerConfig(ClientConfig):
     # Of a call that gives records as objects; None is all that was fetched. Arrow has bounds of its own.
     max_poll_records: int | None = option(500, least=1)
     check_crcs: bool = option(True)
+    # What a compressed record batch may become: more is refused as a bomb.
+    decompressed_batch_max_bytes: int = option(DECOMPRESSED_BATCH_MAX_BYTES, least=1_000, most=_INT32)
     client_rack: str | None = option(None)
     exclude_internal_topics: bool = option(True)
 
@@ -93,6 +96,10 @@ class ConsumerConfig(ClientConfig):
             f"auto_offset_reset={policy!r} is not one of {', '.join(_RESETS)} or by_duration:PT…, "
             "with a duration as in PT1H30M or P3D"
         )
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.decompressed_batch_max_bytes)
 
     def group_settings(self) -> GroupSettings | None:
         """What the group's half needs; None for a consumer without a group."""

@@ -55,6 +55,7 @@ class Reader:
             check_crcs=config.check_crcs,
             committed_only=config.isolation_level == "read_committed",
             may_reset=config.auto_offset_reset != "none",
+            limits=config.limits,
         )
         self.last_error: KafkaError | None = None
         self.complaints = Complaints(self._end_waiting, self.look_soon)

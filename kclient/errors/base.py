@@ -111,7 +111,7 @@ class UnsupportedCodecError(ProtocolError):
 
 
 class DecompressionLimitError(ProtocolError):
-    """Compressed data that would expand beyond the configured size or ratio."""
+    """Compressed data that would expand beyond the configured size."""
 
 
 class EncodeError(KafkaError, ValueError):

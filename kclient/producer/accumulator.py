@@ -108,6 +108,7 @@ class Accumulator:
         self._waiting: dict[Callable[[], None], None] = {}
         self._batch_size = config.largest_batch
         self._largest = config.max_request_size
+        self._largest_compressed = config.decompressed_batch_max_bytes if config.codec else None
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._refusal: KafkaError | None = None
         # Whether records are taken from whoever appends now, although there is a refusal.
@@ -339,6 +340,12 @@ class Accumulator:
             raise RecordTooLargeError(
                 f"a record for topic {topic} takes {size} bytes, more than max_request_size={self._largest} "
                 "allows: raise it, and the topic's max.message.bytes with it"
+            )
+        if self._largest_compressed is not None and size > self._largest_compressed:
+            raise RecordTooLargeError(
+                f"a record for topic {topic} takes {size} bytes, and consumers refuse a compressed batch "
+                f"that becomes more than {self._largest_compressed}: raise decompressed_batch_max_bytes, "
+                "there too, or send it without compression_type"
             )
         if size > self._memory:
             raise RecordTooLargeError(

@@ -11,6 +11,7 @@ from kclient.errors import ConfigurationError, EncodeError
 from kclient.producer.partitioner import make_partitioner
 from kclient.producer.records import ProducerHook
 from kclient.records.compression import Codec, check_level
+from kclient.records.limits import DECOMPRESSED_BATCH_MAX_BYTES, Limits
 from kclient.records.sizes import BATCH_OVERHEAD
 
 _ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1, 0: 0, 1: 1, -1: -1}
@@ -44,6 +45,8 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = option(1_048_576, least=1, most=1 << 30)
     compression_type: str | None = option(None, choices=("none", "gzip", "snappy", "lz4", "zstd"))
     compression_level: int | None = option(None)
+    # Consumers refuse compressed batches that become larger as bombs, so none is written.
+    decompressed_batch_max_bytes: int = option(DECOMPRESSED_BATCH_MAX_BYTES, least=1_000, most=(1 << 31) - 1)
 
     # The one promise: by then a record is delivered, or has failed and says why.
     delivery_timeout_ms: int = option(120_000, least=1)
@@ -83,8 +86,14 @@ class ProducerConfig(ClientConfig):
 
     @property
     def largest_batch(self) -> int:
-        """The size at which a batch is full: no request may be larger than `max_request_size`."""
-        return max(1, min(self.batch_size, self.max_request_size - BATCH_OVERHEAD))
+        """The size at which a batch is full: no request may be larger than `max_request_size`.
+
+        A compressed one has no more records than consumers take of such, however small they are.
+        """
+        size = min(self.batch_size, self.max_request_size - BATCH_OVERHEAD)
+        if self.codec is not Codec.NONE:
+            size = min(size, Limits(self.decompressed_batch_max_bytes).of_many)
+        return max(1, size)
 
     @property
     def codec(self) -> Codec:

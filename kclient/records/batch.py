@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kclient.errors import CorruptBatchError, ProtocolError
-from kclient.records.compression import Codec, codec_of, decompress
+from kclient.records.compression import Codec, codec_of, decompress, too_many_records
 from kclient.records.crc import crc32c
 from kclient.records.layout import (
     CHECKED_FROM,
@@ -261,6 +261,8 @@ class ModernBatch(RecordBatch):
 
     def _decompressed(self) -> memoryview:
         codec = codec_of(self.attributes & CODEC_MASK)
+        if codec and self.record_count > self._limits.most_records:
+            raise too_many_records(self.record_count, self._limits)
         section = decompress(self._view[HEADER_SIZE:], codec, self._limits)
         if self.record_count * MIN_RECORD_SIZE > len(section):
             raise CorruptBatchError(f"{self.record_count} records cannot be in {len(section)} bytes")

@@ -53,6 +53,9 @@ _UINT32_LITTLE = struct.Struct("<I")
 # not at all as at 8 or 10: 0 is that here.
 _LEVELS = {Codec.GZIP: range(1, 10), Codec.LZ4: range(1, 18), Codec.ZSTD: range(-131072, 23)}
 _DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 0, Codec.ZSTD: 3}
+_ADVICE = (
+    "raise decompressed_batch_max_bytes (in properties decompressed.batch.max.bytes) if the data is trusted"
+)
 _overflow_messages: dict[Codec, str] = {}
 
 
@@ -90,13 +93,13 @@ def check_level(codec: Codec, level: int | None) -> None:
 
 
 def decompress(data: memoryview, codec: Codec, limits: Limits, *, magic: int = 2) -> memoryview:
-    """What `data` was before `compress`, in memory of at most `limits.allowance(len(data))` bytes.
+    """What `data` was before `compress`, in memory of at most `limits.max_batch_bytes`.
 
     Raises `DecompressionLimitError` beyond that, `CorruptBatchError` when `data` is not of this codec.
     """
     if codec is Codec.NONE:
         return data
-    allowance = limits.allowance(len(data))
+    allowance = limits.max_batch_bytes
     if codec is Codec.SNAPPY:
         return _decompress_snappy(data, allowance)
     if codec is Codec.LZ4 and magic == 0:
@@ -118,8 +121,14 @@ def decompress(data: memoryview, codec: Codec, limits: Limits, *, magic: int = 2
 
 def _too_large(compressed: int, codec: Codec, allowance: int) -> DecompressionLimitError:
     return DecompressionLimitError(
-        f"{compressed} bytes of {codec.name.lower()} expand to more than {allowance} bytes: "
-        "raise `Limits` if the data is trusted"
+        f"{compressed} bytes of {codec.name.lower()} expand to more than {allowance} bytes: {_ADVICE}"
+    )
+
+
+def too_many_records(count: int, limits: Limits) -> DecompressionLimitError:
+    """For a batch whose records would take far more memory than their bytes."""
+    return DecompressionLimitError(
+        f"a compressed batch of {count} records, where {limits.most_records} are allowed: {_ADVICE}"
     )
 
 

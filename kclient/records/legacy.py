@@ -12,7 +12,7 @@ from zlib import crc32
 
 from kclient.errors import CorruptBatchError, ProtocolError
 from kclient.records.batch import Extent, RecordBatch
-from kclient.records.compression import Codec, codec_of, decompress
+from kclient.records.compression import Codec, codec_of, decompress, too_many_records
 from kclient.records.layout import CODEC_MASK, LOG_APPEND_TIME, PREFIX, PREFIX_SIZE
 from kclient.records.objects import BytesRecord, Origin, records_from_rows
 from kclient.records.rows import Rows
@@ -152,7 +152,7 @@ class LegacyBatch(RecordBatch):
 
     def _inner(self, data: memoryview) -> list[tuple[int, _Message]]:
         """The messages in a compressed one, with where they begin."""
-        messages = []
+        messages: list[tuple[int, _Message]] = []
         position = 0
         while position < len(data):
             if position + PREFIX_SIZE > len(data):
@@ -169,6 +169,8 @@ class LegacyBatch(RecordBatch):
                 )
             if self._check_crcs:
                 message.verify()
+            if len(messages) == self._limits.most_records:
+                raise too_many_records(len(messages) + 1, self._limits)
             messages.append((position, message))
             position = end
         if not messages:

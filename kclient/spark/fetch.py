@@ -303,7 +303,8 @@ class Reading:
         wanted, start, records = cursor.range, cursor.position, data.records
         assert records is not None
         try:
-            batches = list(read_batches(records, check_crcs=self._config.check_crcs))
+            config = self._config
+            batches = list(read_batches(records, check_crcs=config.check_crcs, limits=config.limits))
             if not batches:
                 # Not one whole batch: an old broker cuts off what exceeds the limit, so it has to grow.
                 cursor.max_bytes = PREFIX_SIZE + PREFIX.unpack_from(records)[1]

@@ -187,7 +187,7 @@ def test_no_memory_is_taken_for_records_that_are_not_there(name: str) -> None:
 def test_mutated_batches_raise_nothing_but_protocol_errors() -> None:
     """A short run of what tests/fuzz does at length, over all codecs and ways out."""
     chance = random.Random(20)
-    limits = Limits(max_batch_bytes=1 << 20, max_ratio=64, free_bytes=1 << 16)
+    limits = Limits(max_batch_bytes=1 << 20)
     seeds = [
         encode_batch(make(n), codec=codec)
         for make in (uniform, varied, mixed)

@@ -283,7 +283,7 @@ def test_checksums_are_compared_only_when_asked() -> None:
 
 def test_reading_a_batch_does_not_decompress_it() -> None:
     data = encode_batch(uniform(100), codec=Codec.ZSTD)
-    nothing = Limits(max_batch_bytes=0, max_ratio=0, free_bytes=0)
+    nothing = Limits(max_batch_bytes=0)
     found = read_one(data, limits=nothing)
     assert (found.last_offset, found.codec, found.size) == (99, Codec.ZSTD, len(data))
     with pytest.raises(ProtocolError):

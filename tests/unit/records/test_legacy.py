@@ -203,7 +203,7 @@ def test_undefined_codecs_and_bombs_are_refused_as_in_new_batches() -> None:
         undefined.records("t", 0)
     inner = message(1, 0, bytes(1_000_000))
     with pytest.raises(DecompressionLimitError):
-        plain(wrapped(1, 0, inner, Codec.GZIP), limits=Limits(1 << 19, 10_000, 0))
+        plain(wrapped(1, 0, inner, Codec.GZIP), limits=Limits(1 << 19))
 
 
 def test_every_cut_and_every_flip_is_a_protocol_error_or_harmless() -> None:

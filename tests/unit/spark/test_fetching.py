@@ -16,7 +16,7 @@ from kclient import Admin, Producer
 from kclient.admin import NewTopic
 from kclient.broker.log.partition_log import PartitionLog
 from kclient.consumer import arrow
-from kclient.errors import ConfigurationError, KafkaError
+from kclient.errors import ConfigurationError, DecompressionLimitError, KafkaError
 from kclient.spark import fetch, session
 from kclient.spark.loss import DataLossError
 from kclient.spark.offsets import LATEST
@@ -70,6 +70,17 @@ def test_every_codec_is_read(running: RunningBroker, codec: str) -> None:
     write(running, range(500), compression_type=codec)
 
     assert values(tables(running)) == list(range(500))
+
+
+def test_what_a_compressed_batch_may_become_is_an_option(running: RunningBroker) -> None:
+    create(running)
+    with Producer(bootstrap_servers=running.bootstrap_servers, compression_type="zstd") as producer:
+        producer.send("t", bytes(900_000)).result(30)
+
+    with pytest.raises(DecompressionLimitError, match=r"raise .*decompressed\.batch\.max\.bytes"):
+        tables(running, **{"kafka.decompressed.batch.max.bytes": "800000"})
+    [table] = tables(running, **{"kafka.decompressed.batch.max.bytes": "1000000"})
+    assert table.column("value")[0].as_py() == bytes(900_000)
 
 
 def test_a_range_ends_and_begins_in_the_middle_of_batches(running: RunningBroker) -> None:
