@@ -35,7 +35,8 @@ from kclient.broker.log.partition_log import PartitionLog
 from kclient.broker.log.recovery import clean_up
 from kclient.broker.log.storage import storage_errors
 from kclient.broker.strays import clear_the_way, directory_id, refuse_foreign, remove_deleted, sort_out
-from kclient.broker.topic_file import SavedTopic, read_topics, write_topics
+from kclient.broker.topic_file import SavedTopic
+from kclient.broker.topic_journal import TopicJournal
 from kclient.clock import Clock
 from kclient.errors import DataDirectoryError
 from kclient.types import TopicPartition
@@ -57,6 +58,10 @@ class Storage(Protocol):
     def identify(self, cluster_id: str) -> str: ...
 
     def save(self, topics: Iterable[SavedTopic]) -> None: ...
+
+    def note(self, topic: SavedTopic) -> None: ...
+
+    def forget(self, topic: SavedTopic) -> None: ...
 
     def open_log(
         self, partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, clock: Clock
@@ -87,6 +92,12 @@ class Memory:
     def save(self, topics: Iterable[SavedTopic]) -> None:
         """There is nowhere to save to."""
 
+    def note(self, topic: SavedTopic) -> None:
+        """There is nowhere to save to."""
+
+    def forget(self, topic: SavedTopic) -> None:
+        """There is nowhere to save to."""
+
     def open_log(
         self,
         partition: TopicPartition,  # noqa: ARG002
@@ -112,6 +123,7 @@ class DataDirectory:
     def __init__(self, path: Path, *, sync: bool) -> None:
         self.path = path
         self._sync = sync
+        self._topics = TopicJournal(path, sync=sync)
         self._lock: DirectoryLock | None = None
         self._clean = False
         self._deleted: set[uuid.UUID] = set()
@@ -135,7 +147,7 @@ class DataDirectory:
 
     def load(self) -> list[SavedTopic]:
         """The topics of the last run. From here on this run counts as one that crashed, until `close`."""
-        topics = read_topics(self.path)
+        topics = self._topics.load()
         self._recovery = read_offsets(self.path / RECOVERY_POINT)
         self._marks = read_offsets(self.path / REPLICATION)
         for topic in topics:
@@ -158,9 +170,21 @@ class DataDirectory:
         return cluster_id
 
     def save(self, topics: Iterable[SavedTopic]) -> None:
+        """Keep the whole list as it is now."""
         kept = list(topics)
-        write_topics(self.path, kept, sync=self._sync)
+        self._topics.replace(kept)
         self._deleted = {topic.topic_id for topic in kept if topic.deleted}
+
+    def note(self, topic: SavedTopic) -> None:
+        """Keep one topic as it is now, new or changed."""
+        self._topics.note(topic)
+        if topic.deleted:
+            self._deleted.add(topic.topic_id)
+
+    def forget(self, topic: SavedTopic) -> None:
+        """Take from the list what nothing is left of."""
+        self._topics.forget(topic.topic_id)
+        self._deleted.discard(topic.topic_id)
 
     def open_log(
         self, partition: TopicPartition, topic_id: uuid.UUID, config: LogConfig, clock: Clock
@@ -200,6 +224,7 @@ class DataDirectory:
         """Note that all logs were closed in good order."""
         self.checkpoint_marks(logs)
         self.checkpoint_recovery(logs)
+        self._topics.close()
         mark_clean_shutdown(self.path)
 
     def _begin(self, directory: Path, partition: TopicPartition, topic_id: uuid.UUID) -> None:

@@ -2,6 +2,7 @@
 
 Kafka keeps this in its metadata log. What a topic holds is in the directories of its partitions. A topic that
 is being deleted stays in the file, marked, until its directories are gone: only what is marked is removed.
+`topic_journal` keeps the changes since the file was written.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ def _topics(saved: Any) -> list[SavedTopic]:
     """What is no list must not be taken for one without topics: all partitions would be set aside."""
     if not isinstance(saved, list):
         raise TypeError("not a list")
-    return [_topic(one) for one in saved]
+    return [topic_of(one) for one in saved]
 
 
-def _topic(saved: dict[str, Any]) -> SavedTopic:
+def topic_of(saved: dict[str, Any]) -> SavedTopic:
+    """A topic from its row; raises what Python does about a row that is none."""
     topic = SavedTopic(
         saved["name"],
         uuid.UUID(saved["topic_id"]),
@@ -69,10 +71,15 @@ def _topic(saved: dict[str, Any]) -> SavedTopic:
     return topic
 
 
+def row_of(topic: SavedTopic) -> dict[str, Any]:
+    """A topic as JSON has it."""
+    row = {**topic._asdict(), "topic_id": str(topic.topic_id)}
+    if not topic.deleted:
+        del row["deleted"]
+    return row
+
+
 def write_topics(directory: Path, topics: Iterable[SavedTopic], *, sync: bool) -> None:
     """Replace the file as a whole."""
-    rows = [{**topic._asdict(), "topic_id": str(topic.topic_id)} for topic in topics]
-    for row in rows:
-        if not row["deleted"]:
-            del row["deleted"]
+    rows = [row_of(topic) for topic in topics]
     write_file(directory / NAME, json.dumps(rows, indent=1).encode(), sync=sync)

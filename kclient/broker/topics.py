@@ -150,18 +150,21 @@ class TopicCatalogue:
         saved = SavedTopic(name, self.new_id(), list(replicas), [0] * len(replicas), dict(configs or {}))
         self._log_config(saved.configs)
         # Saved before there are directories: a crash in between is made good by `load`, which makes them.
-        self._storage.save([*self._saved(), saved])
+        self._storage.note(saved)
         try:
             topic = self._add(saved)
         except KafkaStorageError:
-            self.save()
+            self._storage.forget(saved)
             raise
         self._changed()
         return topic
 
     def new_id(self) -> uuid.UUID:
-        """An id that no topic has had."""
-        return uuid.UUID(int=self._random.getrandbits(128), version=4)
+        """An id that no topic has: a seed draws the same ids in every run, also over data of an earlier."""
+        taken = self.by_id.keys() | {topic.topic_id for topic in self._deleted}
+        while (drawn := uuid.UUID(int=self._random.getrandbits(128), version=4)) in taken:
+            pass
+        return drawn
 
     def grow(self, topic: TopicState, replicas: list[tuple[int, ...]]) -> None:
         """Add partitions."""
@@ -170,10 +173,10 @@ class TopicCatalogue:
             replicas=[*saved.replicas, *replicas], epochs=[*saved.epochs, *(0 for _ in replicas)]
         )
         # As in `create`: on the list first, so that no directory is ever without its line there.
-        self._storage.save([grown if one.topic_id == topic.topic_id else one for one in self._saved()])
+        self._storage.note(grown)
         for nodes in replicas:
             self._add_partition(topic, nodes)
-        self.save()
+        self._storage.note(topic.saved())
         self._changed()
 
     def configure(self, topic: TopicState, configs: Mapping[str, str]) -> None:
@@ -182,7 +185,7 @@ class TopicCatalogue:
         topic.configs = dict(configs)
         for partition in topic.partitions:
             partition.log.config = config
-        self.save()
+        self._storage.note(topic.saved())
         self._changed()
 
     def delete(self, topic: TopicState) -> None:
@@ -191,18 +194,21 @@ class TopicCatalogue:
         # The next run ends what a crash from here on leaves undone.
         gone = topic.saved()._replace(deleted=True)
         self._deleted.append(gone)
-        self.save()
+        self._storage.note(gone)
         for partition in topic.partitions:
             partition.wake()
         self._changed()
         for partition in topic.partitions:
             partition.log.delete()
         self._deleted.remove(gone)
-        self.save()
+        self._storage.forget(gone)
 
-    def save(self) -> None:
-        """Keep what is known of topics; to be called after leaders or replicas were changed."""
-        self._storage.save(self._saved())
+    def save(self, topic: TopicState | None = None) -> None:
+        """Keep what is known of topics, or of one; to be called after leaders or replicas were changed."""
+        if topic is None:
+            self._storage.save(self._saved())
+        else:
+            self._storage.note(topic.saved())
 
     def logs(self) -> dict[TopicPartition, PartitionLog]:
         """Every log."""

@@ -22,6 +22,7 @@ from kclient.broker.log.epochs import FILE_NAME as EPOCHS
 from kclient.broker.log.storage import sync_files
 from kclient.broker.producer_ids import ProducerIds
 from kclient.broker.topic_file import NAME
+from kclient.broker.topic_journal import JOURNAL
 from kclient.cli import broker as command
 from kclient.errors import DataDirectoryError, InvalidConfigError, KafkaStorageError
 from kclient.net.connection import Connection
@@ -77,13 +78,13 @@ def test_every_start_begins_an_epoch_after_orderly_ends_and_kills(tmp_path: Path
     assert [batch.leader_epoch for batch in segments.partition_batches(directory)] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("lost", [f"kept-0/{EPOCHS}", NAME])
+@pytest.mark.parametrize("lost", [[f"kept-0/{EPOCHS}"], [NAME, JOURNAL]], ids=["epochs", "list"])
 def test_an_epoch_that_only_the_log_or_only_the_list_of_topics_knows_does_not_come_again(
-    tmp_path: Path, lost: str
+    tmp_path: Path, lost: list[str]
 ) -> None:
     async def move(broker: Broker, _: Connection) -> None:
         partition = broker.create_topic("kept", 1, 2).partitions[0]
-        old = (tmp_path / "data" / lost).read_bytes()
+        old = {name: (tmp_path / "data" / name).read_bytes() for name in lost}
         await broker.stop_node(partition.leader)
         append(broker)
         for node in broker.running():
@@ -91,7 +92,8 @@ def test_an_epoch_that_only_the_log_or_only_the_list_of_topics_knows_does_not_co
                 await broker.stop_node(node.node_id)
         assert (partition.leader, partition.leader_epoch) == (-1, 2)
         shutil.copytree(tmp_path / "data", tmp_path / "killed")
-        (tmp_path / "killed" / lost).write_bytes(old)
+        for name, data in old.items():
+            (tmp_path / "killed" / name).write_bytes(data)
 
     async def after(broker: Broker, _: Connection) -> None:
         assert broker.topics.partition("kept", 0).leader_epoch == 3
@@ -257,8 +259,10 @@ def test_a_crash_while_topics_are_made_or_deleted_leaves_a_broker_that_starts(tm
     killed = tmp_path / "killed"
     # In the list of topics and not yet on the disk; on the disk and no longer in the list; neither, nor ours.
     shutil.rmtree(killed / "made-0")
-    text = (killed / NAME).read_text()
-    (killed / NAME).write_text(text[: text.rindex(",\n {")] + "\n]")
+    # The topic that was made last is the last line of the journal.
+    lines = (killed / JOURNAL).read_bytes().splitlines(keepends=True)
+    assert b'"deleted"' in lines[-1]
+    (killed / JOURNAL).write_bytes(b"".join(lines[:-1]))
     (killed / f"{NAME}.tmp").write_text("[")
     (killed / "later-0").mkdir()
     (killed / "not-ours-0").mkdir()
