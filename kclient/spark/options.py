@@ -20,6 +20,7 @@ from kclient.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 KAFKA = "kafka."
+_LISTENERS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 # What Spark itself adds to the options of a table or of `load(path)`, or takes among those of a stream.
 _OF_SPARK = ("path", "paths", "__python_data_source_path__", "checkpointlocation", "queryname")
 
@@ -205,9 +206,21 @@ def parse(options: Mapping[str, str], use: Use) -> Options:
             given.add(row.name)
         elif name not in _OF_SPARK:
             raise ConfigurationError(_unknown(original, use))
-    if not kafka.get("bootstrap.servers", "").strip():
-        raise ConfigurationError("the option 'kafka.bootstrap.servers' is missing: give host:port,host:port")
+    _check_servers(kafka.get("bootstrap.servers", ""))
     return Options(values, kafka, frozenset(given))
+
+
+def _check_servers(given: str) -> None:
+    if not given.strip():
+        raise ConfigurationError("the option 'kafka.bootstrap.servers' is missing: give host:port,host:port")
+    for address in given.split(","):
+        # A listener's name may stand in front, as in Java: in capitals, unlike what browsers show.
+        scheme, found, _ = address.strip().partition("://")
+        if found and not scheme.isupper() and scheme.lower() not in _LISTENERS:
+            raise ConfigurationError(
+                f"kafka.bootstrap.servers={given!r} has an address of the web, {address.strip()!r}: "
+                "give host:port of Kafka's brokers, without ://"
+            )
 
 
 def _read(row: Row, value: str, use: Use) -> Any:

@@ -7,13 +7,14 @@ name check of TLS, and properties that only mean something inside a Java process
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from kclient.config import ClientConfig, checks_hostname, token_auth
-from kclient.errors import ConfigurationError
+from kclient.errors import ConfigurationError, KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,9 @@ _WITHOUT_MEANING = frozenset(
     }
 )
 _JAAS = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\s*(.*?);?\s*", re.DOTALL)
+# One property that stands for several of ours is named once.
+_TWICE = re.compile(r"(kafka\.[\w.]+)(?:(?:,| and) \1(?![\w.]))+")
+_RENAMED = {"ssl.endpoint.identification.algorithm": "ssl_check_hostname"}
 _PAIR = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 
 
@@ -67,16 +71,8 @@ def config(kind: type[C], kafka: Mapping[str, str], **fixed: Any) -> C:
     for name, value in kafka.items():
         if name in _WITHOUT_MEANING:
             log.warning("kafka.%s has no meaning for kclient and is left out", name)
-        elif name == "sasl.jaas.config":
-            translated |= _from_jaas(value)
-        elif name == "ssl.endpoint.identification.algorithm":
-            translated["ssl_check_hostname"] = checks_hostname(f"kafka.{name}", value)
-        elif name in ("ssl.truststore.type", "ssl.keystore.type"):
-            _check_store(name, value)
-        elif name in ("ssl.truststore.password", "ssl.keystore.password"):
-            raise ConfigurationError(f"kafka.{name} is for Java's key stores: give PEM files, without it")
         else:
-            translated[name] = value
+            translated |= _translated(name, value)
     names = {name.replace("_", "."): name for name in fixed}
     for name in list(translated):
         if name.replace("_", ".") in names:
@@ -84,7 +80,63 @@ def config(kind: type[C], kafka: Mapping[str, str], **fixed: Any) -> C:
     try:
         return kind.from_options(translated | fixed)
     except ConfigurationError as error:
-        raise ConfigurationError(f"in the kafka.* options: {error}") from error
+        raise as_given(error, kind, kafka) from None
+
+
+def _translated(name: str, value: str) -> dict[str, Any]:
+    """One property as options that our configs know."""
+    if name == "sasl.jaas.config":
+        return _from_jaas(value)
+    if name == "ssl.endpoint.identification.algorithm":
+        return {"ssl_check_hostname": checks_hostname(f"kafka.{name}", value)}
+    if name in ("ssl.truststore.type", "ssl.keystore.type"):
+        _check_store(name, value)
+        return {}
+    if name in ("ssl.truststore.password", "ssl.keystore.password"):
+        raise ConfigurationError(f"kafka.{name} is for Java's key stores: give PEM files, without it")
+    return {name: value}
+
+
+E = TypeVar("E", bound=KafkaError)
+
+
+def as_given(error: E, kind: type[ClientConfig], kafka: Mapping[str, str]) -> E:
+    """The same error in the words of who gave `kafka`: with `kafka.` and Kafka's names, not with ours."""
+    if error.args and isinstance(error.args[0], str):
+        error.args = (in_given_names(error.args[0], kind, kafka), *error.args[1:])
+    return error
+
+
+def in_given_names(text: str, kind: type[ClientConfig], kafka: Mapping[str, str]) -> str:
+    """A text with our options called as the user did, or as Kafka does where the user named none.
+
+    >>> in_given_names("ssl_cafile='x' is no file", ClientConfig, {"ssl.truststore.location": "x"})
+    "kafka.ssl.truststore.location='x' is no file"
+    """
+    labels = _labels(kind, kafka)
+    # A word such as `acks` may be anything: it is an option where a value follows, or in quotes.
+    words = "|".join(
+        re.escape(name) + ("" if "_" in name or "." in name else "(?=[='])") for name in sorted(labels)
+    )
+    named = re.sub(rf"(?<![\w./-])(?:{words})(?![\w/-]|\.\w)", lambda found: labels[found[0]], text)
+    return _TWICE.sub(r"\1", named)
+
+
+def _labels(kind: type[ClientConfig], kafka: Mapping[str, str]) -> dict[str, str]:
+    """What to call each option: the property that set it, else Kafka's."""
+    names = {
+        field.name: field.metadata["row"].kafka or field.name.replace("_", ".")
+        for field in dataclasses.fields(kind)
+    }
+    ours = {spelling: name for name in names for spelling in (name, names[name], name.replace("_", "."))}
+    labels = {name: f"kafka.{property_}" for name, property_ in names.items()}
+    set_by: dict[str, str] = {}
+    for property_, value in kafka.items():
+        options = (
+            _from_jaas(value) if property_ == "sasl.jaas.config" else [_RENAMED.get(property_, property_)]
+        )
+        set_by |= dict.fromkeys([property_, *options], f"kafka.{property_}")
+    return labels | {ours[name]: given for name, given in set_by.items() if name in ours} | set_by
 
 
 def _check_store(name: str, value: str) -> None:

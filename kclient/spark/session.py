@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from kclient.cluster.client import Cluster
 from kclient.consumer.config import ConsumerConfig
+from kclient.errors import KafkaError
 from kclient.spark import properties
 from kclient.spark.outages import Outage
 
@@ -28,8 +29,9 @@ _DEFAULTS = {"max.partition.fetch.bytes": str(4 << 20)}
 class Session:
     """A cluster and the loop that it lives in."""
 
-    def __init__(self, config: ConsumerConfig) -> None:
+    def __init__(self, config: ConsumerConfig, kafka: Mapping[str, str]) -> None:
         self.config = config
+        self._kafka = kafka
         self._loop = asyncio.new_event_loop()
         self._cluster: Cluster | None = None
 
@@ -46,19 +48,22 @@ class Session:
 
         `outage` tells of it in the log while it waits.
         """
-        return self._loop.run_until_complete(self._run(work, outage, timeout_ms))
+        try:
+            return self._loop.run_until_complete(self._run(work, outage, timeout_ms))
+        except KafkaError as error:
+            properties.as_given(error, ConsumerConfig, self._kafka)
+            raise
 
     async def _run(self, work: Coroutine[Any, Any, T], outage: Outage, timeout_ms: float | None) -> T:
-        cluster = self._cluster or Cluster(self.config)
-        with outage.told(lambda: cluster.metadata.last_error):
-            try:
+        try:
+            cluster = self._cluster or Cluster(self.config)
+            with outage.told(lambda: cluster.metadata.last_error):
                 if self._cluster is None:
                     await _start(cluster, timeout_ms)
                     self._cluster = cluster
-            except BaseException:
-                work.close()
-                raise
-            return await work
+                return await work
+        finally:
+            work.close()
 
     def close(self) -> None:
         """Close every connection and the loop."""
@@ -86,7 +91,7 @@ def session_for(kafka: Mapping[str, str]) -> Session:
     key = tuple(sorted(kafka.items()))
     session = _sessions.get(key)
     if session is None:
-        session = _sessions[key] = Session(consumer_config(kafka))
+        session = _sessions[key] = Session(consumer_config(kafka), kafka)
     return session
 
 

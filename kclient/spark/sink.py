@@ -21,11 +21,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from kclient.errors import ConfigurationError, KafkaError
-from kclient.producer import Deliveries, Producer
+from kclient.producer import Deliveries, Producer, ProducerConfig
 from kclient.spark import producers
 from kclient.spark.arrow_types import arrow_type
 from kclient.spark.options import Options, Use, parse
 from kclient.spark.outages import RowsWaiting
+from kclient.spark.properties import in_given_names
 from kclient.spark.rows import Plan
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class _Sink:
             return self._write(iterator)
         except KafkaError as error:
             # Spark prints whatever is raised with all its causes: one sentence is what a reader needs.
-            raise _in_words(error) from None
+            raise _in_words(error, self._kafka) from None
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         written = Written()
@@ -111,13 +112,14 @@ class _Sink:
             )
 
 
-def _in_words(error: KafkaError) -> KafkaError:
+def _in_words(error: KafkaError, kafka: Mapping[str, str]) -> KafkaError:
     """The same in a sentence that stands by itself, without the way it has come."""
+    text = in_given_names(str(error), ProducerConfig, kafka)
     if isinstance(error, ConfigurationError):
-        return ConfigurationError(str(error))
+        return ConfigurationError(text)
     notes = "; ".join(getattr(error, "__notes__", ()))
     return KafkaError(
-        f"rows could not be written to Kafka, so the task fails and none is lost: {error}"
+        f"rows could not be written to Kafka, so the task fails and none is lost: {text}"
         + (f" ({notes})" if notes else "")
     )
 

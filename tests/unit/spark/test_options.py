@@ -57,6 +57,19 @@ def test_servers_must_be_named() -> None:
         parse({}, Use.READ)
 
 
+@pytest.mark.parametrize(
+    "given", ["htps://broker:9092", "broker:9092, https://broker.example.com", "http://broker:9092"]
+)
+def test_an_address_of_the_web_is_no_broker(given: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers=.* address of the web.*host:port"):
+        parse({**SERVERS, "kafka.bootstrap.servers": given}, Use.READ)
+
+
+def test_the_name_of_a_listener_may_stand_before_an_address() -> None:
+    given = "SSL://a:1,plaintext://b:1, CLIENT_TLS://c:1"
+    assert parse({"kafka.bootstrap.servers": given}, Use.READ).kafka["bootstrap.servers"] == given
+
+
 def test_times_and_sizes_are_written_as_spark_writes_them() -> None:
     assert [duration_ms(text) for text in ("15m", "500ms", "2s", "1h", "250")] == [
         900_000,
@@ -134,7 +147,7 @@ def test_the_level_of_the_chosen_codec_counts() -> None:
         ("ssl.endpoint.identification.algorithm", "htps", "must be https, or empty"),
         ("ssl.keystore.type", "JKS", "PEM"),
         ("ssl.truststore.password", "hunter2", "PEM"),
-        ("no.such.thing", "1", "there is no option 'no.such.thing'"),
+        ("no.such.thing", "1", "there is no option 'kafka.no.such.thing'"),
     ],
 )
 def test_properties_that_cannot_be_had_are_refused_without_showing_secrets(
