@@ -126,7 +126,8 @@ class Producer:
                         return delivery
             if self._plain:
                 return self._send_slowly(Fields(topic, value, key, None, None, ()))
-        return self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        pairs: Any = headers  # as soon as they are checked
+        return self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, pairs))
 
     def send_nowait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> Delivery:
         """Append a record at once, or raise `BufferFullError`. Takes what `send` takes."""

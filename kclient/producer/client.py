@@ -129,7 +129,8 @@ class AsyncProducer:
             if self._plain:
                 fields = Fields(topic, value, key, None, None, ())
                 return self._append(*fields) or await self._send_slowly(fields)
-        return await self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        pairs: Any = headers  # as soon as they are checked
+        return await self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, pairs))
 
     def send_nowait(  # noqa: PLR0913, PLR0917
         self,
@@ -144,7 +145,8 @@ class AsyncProducer:
 
         Of a topic that is not known yet the delivery tells later whether there is such a one.
         """
-        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        pairs: Any = headers  # as soon as they are checked
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
         with Told(self._config, record) as told:
             fields, note = prepare(self._config, told), told.note
             delivery: Delivery | Wait | None = self._append(*fields, False, note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from kclient.producer.records import ProducerHook
 from kclient.records.compression import Codec, check_level
 from kclient.records.limits import DECOMPRESSED_BATCH_MAX_BYTES, Limits
 from kclient.records.sizes import BATCH_OVERHEAD
+from kclient.usercode import name_of
 
 _ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1, 0: 0, 1: 1, -1: -1}
 _CODECS = {None: Codec.NONE, "none": Codec.NONE} | {codec.name.lower(): codec for codec in Codec}
@@ -113,6 +115,12 @@ class ProducerConfig(ClientConfig):
                 callable(getattr(hook, "on_send", None)) and callable(getattr(hook, "on_delivery", None))
             ):
                 raise ConfigurationError(f"the hook {hook!r} needs the methods on_send and on_delivery")
+            for method in (hook.on_send, hook.on_delivery):
+                if inspect.iscoroutinefunction(method):
+                    raise ConfigurationError(
+                        f"{name_of(method)} of the hook {hook!r} is a coroutine function: hooks are called, "
+                        "not awaited, so write it with def"
+                    )
 
     def _check_times(self) -> None:
         if self.linger_ms >= self.delivery_timeout_ms:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from kclient.topics import check_topic as check_topic  # noqa: PLC0414 - others take it from here
 from kclient.types import Header, RecordMetadata
-from kclient.usercode import failure, report
+from kclient.usercode import failure, name_of, report
 
 if TYPE_CHECKING:
     from kclient.producer.config import ProducerConfig
@@ -27,21 +27,25 @@ _NOWHERE = -1
 
 
 class ProducerRecord(NamedTuple):
-    """A record before it is sent, as hooks see it and may change it (`record._replace(value=…)`)."""
+    """A record before it is sent, as hooks see it and may change it (`record._replace(value=…)`).
+
+    Its headers are pairs, whatever `send` was given. Add to them:
+    `record._replace(headers=(*record.headers, ("trace", b"17")))`.
+    """
 
     topic: str
     value: Any = None
     key: Any = None
     partition: int | None = None
     timestamp_ms: int | None = None
-    headers: Any = ()
+    headers: tuple[Header, ...] = ()
 
 
 class ProducerHook(Protocol):
     """Sees every record on its way, before it is serialized and partitioned, and its fate.
 
     Both run where the caller is (`on_delivery` on the event loop) and must not block. What they raise is
-    logged and changes nothing.
+    logged and changes nothing, and so does a record that could not be sent.
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord | None:
@@ -104,15 +108,28 @@ class Told:
 
 def prepare(config: ProducerConfig, told: Told) -> Fields:
     """A caller's record as bytes, after the hooks have seen it."""
+    if not config.hooks:
+        return _checked(config, told.record)
+    headers = told.record.headers
+    told.record = told.record._replace(headers=())  # as hooks are told of it where its headers are refused
+    told.record = told.record._replace(headers=as_headers(headers))
+    changed = []
     for hook in config.hooks:
         record = told.record
         try:
-            given = _as_record(hook.on_send(record))
+            given = _in_place_of(record, config, hook.on_send(record))
         except BaseException as error:  # noqa: BLE001 - a hook sees records, and does not decide about them
             report(log, f"for a record to {record.topic}, the hook", hook.on_send, error)
         else:
-            told.record = record if given is None else given
-    return _checked(config, told.record)
+            if given is not None:
+                told.record = given
+                changed.append(name_of(hook.on_send))
+    try:
+        return _checked(config, told.record)
+    except BaseException as error:
+        if changed:
+            error.add_note(f"the record is as it was returned by the hook {', then '.join(changed)}")
+        raise
 
 
 def _checked(config: ProducerConfig, record: ProducerRecord) -> Fields:
@@ -192,7 +209,18 @@ def _whole(value: Any) -> int | None:
         return None
 
 
-def _as_record(given: object) -> ProducerRecord | None:
-    if given is None or isinstance(given, ProducerRecord):
-        return given
-    raise TypeError(f"it returned {given!r}: return a ProducerRecord, or None for the one it got")
+def _in_place_of(record: ProducerRecord, config: ProducerConfig, given: object) -> ProducerRecord | None:
+    """What a hook returned, if that is another record; raises what is known by now to be wrong with it."""
+    if given is None or given is record:
+        return None
+    if not isinstance(given, ProducerRecord):
+        raise TypeError(f"it returned {given!r}: return a ProducerRecord, or None for the one it got")
+    check_topic(given.topic)
+    for what in ("value", "key"):
+        if getattr(config, f"{what}_serializer") is None:
+            as_bytes(getattr(given, what), what, None)
+    if given.partition is not None:
+        as_partition(given.partition)
+    if given.timestamp_ms is not None:
+        as_timestamp(given.timestamp_ms)
+    return given._replace(headers=as_headers(given.headers))
