@@ -19,6 +19,7 @@ from random import Random
 from typing import Self
 
 from kclient.broker import handlers
+from kclient.broker.crossing import from_any_loop, from_any_thread
 from kclient.broker.data_directory import DataDirectory, Memory, Storage
 from kclient.broker.faults import Faults
 from kclient.broker.group_store import OffsetsTopicStore
@@ -60,6 +61,7 @@ class Broker:
     ) -> None:
         if nodes < 1:
             raise ConfigurationError(f"nodes={nodes}: a cluster has at least one")
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.settings = BrokerSettings(config)
         self.clock = clock or SystemClock()
         self.random = Random(seed)  # noqa: S311 - ids of topics, not secrets
@@ -142,6 +144,7 @@ class Broker:
         for node in self.nodes.values():
             await node.start()
         self._upkeep.start()
+        self.loop = asyncio.get_running_loop()
 
     def _start_groups(self) -> None:
         """Take up the groups of an earlier run, and the offsets they committed."""
@@ -156,6 +159,7 @@ class Broker:
         self.topics.on_change += [self.groups.topics_changed, self.consumer_groups.topics_changed]
 
     async def stop(self) -> None:
+        self.loop = None
         try:
             await self._upkeep.stop()
         finally:  # also where this is cancelled, and the tasks with it: else ports and lock would be kept
@@ -180,16 +184,32 @@ class Broker:
         """The first running node answers for the controller."""
         return next((node.node_id for node in self.running()), -1)
 
+    def _node(self, node_id: int) -> Node:
+        if node_id not in self.nodes:
+            known = ", ".join(str(number) for number in self.nodes)
+            raise ConfigurationError(f"there is no node {node_id!r} in this cluster: name one of {known}")
+        return self.nodes[node_id]
+
+    def _running_node(self, node_id: int) -> Node:
+        node = self._node(node_id)
+        if not node.running:
+            raise ConfigurationError(f"node {node_id} is stopped: start it first, or name one that runs")
+        return node
+
+    @from_any_loop
     async def stop_node(self, node_id: int) -> None:
         """Stop a node; others take over what it led and coordinated."""
-        self.nodes[node_id].stop()
+        self._node(node_id).stop()
         for partition in self._partitions():
             if partition.leader == node_id:
                 partition.lead_by(next((node for node in partition.replicas if self.is_running(node)), -1))
         self.topics.save()
 
+    @from_any_loop
     async def start_node(self, node_id: int) -> None:
-        """Start a stopped node, on the ports it had."""
+        """Start a stopped node, on the ports it had; one that runs goes on."""
+        if self._node(node_id).running:
+            return
         await self.nodes[node_id].start()
         for partition in self._partitions():
             if partition.leader == -1 and node_id in partition.replicas:
@@ -197,15 +217,17 @@ class Broker:
         self.topics.save()
 
     def is_running(self, node_id: int) -> bool:
-        return self.nodes[node_id].running
+        return self._node(node_id).running
 
+    @from_any_thread
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Have another node lead a partition, one of its replicas or not."""
+        """Have another running node lead a partition, one of its replicas or not."""
         state = self.topics.partition(topic, partition)
+        self._running_node(node_id)
         if node_id not in state.replicas:
             state.replicas = (*state.replicas[:-1], node_id)
         state.lead_by(node_id)
-        self.topics.save()
+        self.topics.save(self.topics.by_name[topic])
 
     def in_sync(self, partition: PartitionState) -> list[int]:
         """The replicas that are up: logs are shared, so whoever is up has everything."""
@@ -221,8 +243,10 @@ class Broker:
             return -1
         return running[partition_for(key, len(running))].node_id
 
+    @from_any_thread
     def move_coordinator(self, key: str, node_id: int) -> None:
-        """Have another node coordinate a group or transactional id."""
+        """Have another node coordinate a group or transactional id, once it runs."""
+        self._node(node_id)
         before = self.coordinator_of(key)
         self._coordinators[key] = node_id
         if self.coordinator_of(key) != before:
@@ -230,6 +254,7 @@ class Broker:
 
     # Topics
 
+    @from_any_thread
     def create_topic(
         self,
         name: str,

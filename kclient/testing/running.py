@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kclient.runtime import LoopThread
@@ -17,7 +17,7 @@ class RunningBroker:
     """A `kclient.broker.Broker`, in memory, that runs while the `with` block does.
 
     Takes what `Broker` takes. `broker` is the broker itself; it lives on another thread, so its coroutines go
-    through `call`.
+    through `call`. What tests do most has a method here that blocks until it is done.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -49,6 +49,32 @@ class RunningBroker:
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine, such as `running.broker.stop_node(2)`, on the broker's thread."""
         return self._thread.call(work)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make a topic; what is not given comes from the broker's settings."""
+        self.broker.create_topic(name, partitions, replication_factor, configs)
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node; others take over what it led and coordinated."""
+        self.call(self.broker.stop_node(node_id))
+
+    def start_node(self, node_id: int) -> None:
+        """Start a stopped node, on the ports it had."""
+        self.call(self.broker.start_node(node_id))
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Have another running node lead a partition."""
+        self.broker.move_leader(topic, partition, node_id)
+
+    def move_coordinator(self, key: str, node_id: int) -> None:
+        """Have another node coordinate a group."""
+        self.broker.move_coordinator(key, node_id)
 
 
 async def _start(options: dict[str, Any]) -> Broker:

@@ -40,12 +40,6 @@ class _Complaints(logging.Handler):
 class Stage(RunningBroker):
     """A broker that serves while the caller's thread blocks in a client."""
 
-    def create_topic(self, name: str, partitions: int = 1, replication_factor: int = 1) -> None:
-        async def create() -> None:
-            self.broker.create_topic(name, partitions, replication_factor)
-
-        self.call(create())
-
 
 @contextmanager
 def staged(
