@@ -19,7 +19,7 @@ from kclient.spark.admission import Admission, proportional
 from kclient.spark.changes import begins, recreated
 from kclient.spark.offsets import Mark, Offsets, from_json
 from kclient.spark.reading import plainly
-from kclient.spark.stream import Json, StreamReader, names
+from kclient.spark.stream import Json, StreamReader
 from kclient.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -90,13 +90,16 @@ class AdmittedStreamReader(StreamReader, SupportsTriggerAvailableNow):
         else:  # too little is all there will be
             end = latest.offsets
         # A topic made again may have as many records as the one before: that it is another one is news.
-        if end == before.offsets and not any(recreated(topic, before, latest) for topic in latest.ids):
+        news = any(recreated(topic, before, latest) for topic in latest.ids)
+        # Ids that are left out from now on leave the checkpoint at once, by a micro-batch without records.
+        forgotten = bool(before.ids) and not self._options["kclient.topicIds"]
+        if end == before.offsets and not news and not forgotten:
             return start
         return Mark(end, latest.ids).to_json()
 
     def _now(self) -> Mark:
         ids = self._directory.partitions()
-        return Mark(self._directory.latest(ids), names(ids))
+        return self._mark(self._directory.latest(ids), ids)
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
         """The ends of the partitions when they were last asked for, whatever the limits."""

@@ -142,6 +142,7 @@ TABLE: tuple[Row, ...] = (
     Row("formatMode", one_of("failfast", "permissive"), "failfast", Use.READ),
     Row("kclient.commitOffsets", flag, False, Use.STREAM_READ),
     Row("kclient.durableInitialOffsets", flag, False, Use.STREAM_READ),
+    Row("kclient.topicIds", flag, True, Use.STREAM_READ),
     Row("kclient.recordsPerTask", whole(0), 65_536, Use.READ),
     Row("kclient.maxTasks", whole(1), None, Use.READ),
     Row("kclient.batchBytes", size_bytes, 4 << 20, Use.READ),

@@ -82,7 +82,16 @@ class StreamReader(DataSourceStreamReader):
             before = directory.committed(group, offsets)
             directory.commit(group, {key: at for key, at in offsets.items() if key not in before}, _INITIAL)
             offsets |= before
-        return Mark(offsets, names(ids)).to_json()
+        return self._mark(offsets, ids).to_json()
+
+    def _mark(self, offsets: Offsets, ids: Mapping[TopicPartition, str]) -> Mark:
+        """Offsets with the ids of their topics, unless Spark's own source is to read the checkpoint."""
+        known = (
+            {key.topic: topic_id for key, topic_id in ids.items()}
+            if self._options["kclient.topicIds"]
+            else {}
+        )
+        return Mark(offsets, known)
 
     def _begin(self, ids: Mapping[TopicPartition, str]) -> Offsets:
         """Where the user wants to begin."""
@@ -92,7 +101,7 @@ class StreamReader(DataSourceStreamReader):
         """Everything there is: before 4.2 Spark cannot be told of limits."""
         try:
             ids = self._directory.partitions()
-            return Mark(self._directory.latest(ids), names(ids)).to_json()
+            return self._mark(self._directory.latest(ids), ids).to_json()
         except KafkaError as error:
             raise plainly(error) from None
 
@@ -126,11 +135,6 @@ class StreamReader(DataSourceStreamReader):
             self._committed = end
         except KafkaError as error:  # the checkpoint is what counts: a query must not end for this
             log.warning("offsets were not committed for group %s: %s", group, error)
-
-
-def names(ids: Mapping[TopicPartition, str]) -> dict[str, str]:
-    """Topic ids by topic, from those by partition."""
-    return {key.topic: topic_id for key, topic_id in ids.items()}
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:

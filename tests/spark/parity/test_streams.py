@@ -6,6 +6,7 @@ Most queries read what is there and end; a few run on while records, partitions 
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -89,6 +90,29 @@ def test_ours_goes_on_from_a_checkpoint_of_theirs(sides: Sides, tmp_path: Path) 
     after = sides.streamed(OURS, options, tmp_path)
     assert (len(before.rows), before.batches) == (10, [10])
     assert [row[3:5] for row in after.rows] == [(1, 5), (1, 6), (1, 7)]
+
+
+@pytest.mark.parametrize("new", [3, 0])
+def test_theirs_goes_on_from_a_checkpoint_of_ours_without_topic_ids(
+    new: int, sides: Sides, tmp_path: Path
+) -> None:
+    """One micro-batch takes the ids out of a checkpoint, also where there is nothing to read."""
+    name, checkpoint, copy = f"moves-back-{new}", tmp_path / "checkpoint", tmp_path / "copy"
+    options = {"subscribe": sides.topics.create(name, 2), "startingOffsets": "earliest"}
+    for partition in (0, 1):
+        sides.topics.produce(name, partition, 5)
+    before = sides.streamed(OURS, options, checkpoint)
+    copytree(checkpoint, copy)
+    if new:
+        sides.topics.produce(name, 1, new)
+    after = sides.streamed(OURS, {**options, "kclient.topicIds": "false"}, checkpoint)
+    sides.topics.produce(name, 0, 2)
+    last = sides.streamed(THEIRS, options, checkpoint)
+
+    assert (len(before.rows), len(after.rows)) == (10, new)
+    assert [row[3:5] for row in last.rows] == [(0, 5), (0, 6)]
+    with pytest.raises(Exception):  # noqa: B017 - theirs cannot read the ids
+        sides.streamed(THEIRS, options, copy)
 
 
 def test_both_see_what_comes_while_they_run(sides: Sides, tmp_path: Path) -> None:

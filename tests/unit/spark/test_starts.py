@@ -40,14 +40,13 @@ def test_a_stream_answers_spark_before_it_imports_a_client() -> None:
     assert parts == {"errors", "spark", "types"}
 
 
-def test_the_first_question_to_kafka_needs_neither_records_nor_the_other_clients() -> None:
+def test_the_first_question_to_kafka_needs_neither_the_other_clients_nor_numpy() -> None:
     loaded = _loaded(_QUESTION)
     assert "kclient.cluster.client" in loaded
     assert not loaded & {
         "kclient.admin",
         "kclient.consumer.client",
         "kclient.producer",
-        "kclient.records",
         "numpy",
         "pyarrow",
     }

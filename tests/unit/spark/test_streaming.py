@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
 from kclient import Admin, Producer, TopicPartition
 from kclient.admin import NewTopic
@@ -58,6 +58,27 @@ def test_a_stream_begins_at_the_end_and_asks_once(running: RunningBroker) -> Non
     assert stream.initialOffset() == first
     assert offsets(first) == {"0": 5, "1": 0}
     assert list(first[IDS]) == ["t"]
+
+
+@pytest.mark.parametrize("limit", [ReadAllAvailable(), ReadMaxRows(8), ReadMinRows(1)])
+def test_offsets_without_topic_ids_are_those_of_sparks_own_source(
+    limit: ReadLimit, running: RunningBroker
+) -> None:
+    write(running, 5)
+    limits = (
+        {"maxOffsetsPerTrigger": "8"} if isinstance(limit, ReadMaxRows) else {"minOffsetsPerTrigger": "1"}
+    )
+    with_ids = reader(running, startingOffsets="earliest").initialOffset()
+    stream = reader(running, startingOffsets="earliest", **limits, **{"kclient.topicIds": "false"})
+    first = stream.initialOffset()
+    end = stream.latestOffset(first, limit)
+
+    assert IDS in with_ids
+    assert (first, end) == ({"t": {"0": 0, "1": 0}}, {"t": {"0": 5, "1": 0}})
+    assert stream.latestOffset(end, limit) == stream.reportLatestOffset() == end
+    assert stream.latestOffset(end | {IDS: with_ids[IDS]}, limit) == end, "ids have to leave the checkpoint"
+    assert [task.ranges[0].topic_id for task in stream.partitions(with_ids, end)] == [""]
+    assert stream.partitions(end | {IDS: with_ids[IDS]}, end) == []
 
 
 def test_limits_end_micro_batches_and_everything_is_read_at_last(running: RunningBroker) -> None:
