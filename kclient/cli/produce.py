@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kclient.cli import output
@@ -14,6 +16,7 @@ from kclient.cli.options import add_connection, add_debug
 from kclient.cli.progress import Progress
 from kclient.cli.times import moment
 from kclient.cli.verbs import asks, epilog
+from kclient.errors import KafkaTimeoutError
 
 if TYPE_CHECKING:
     from kclient import Producer
@@ -104,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
                         break
             except CommandError as error:
                 refused = error
-        producer.flush()
+        delivered.stop(producer)
     delivered.check(progress.done, refused)
     if output.is_terminal(sys.stderr):
         output.note(f"Wrote {output.counted(progress.done, 'record')} to {options.topic}.")
@@ -163,7 +166,7 @@ def _send(producer: Producer, topic: str, record: InputRecord, delivered: _Deliv
         )
     except (KafkaError, ValueError) as error:
         raise CommandError(f"record {record.number}: {sentence(error)}") from error
-    delivery.add_done_callback(delivered.settled)
+    delivery.add_done_callback(partial(delivered.settled, record.number))
 
 
 class _Deliveries:
@@ -172,18 +175,30 @@ class _Deliveries:
     def __init__(self) -> None:
         self.written = 0
         self.error: BaseException | None = None
+        self._failed = 0
 
-    def settled(self, delivery: Delivery) -> None:
+    def settled(self, number: int, delivery: Delivery) -> None:
         error = delivery.exception()
         if error is None:
             self.written += 1
         elif self.error is None:
-            self.error = error
+            self.error, self._failed = error, number
+
+    def stop(self, producer: Producer) -> None:
+        """Wait for what was sent; when a record could not be written, give up what has not left yet."""
+        if self.error is None:
+            producer.flush()
+        if self.error is not None:
+            with suppress(
+                KafkaTimeoutError
+            ):  # which says how many are given up, all of them behind the error
+                producer.close(0)
 
     def check(self, sent: int, refused: CommandError | None) -> None:
         if self.error is not None:
             raise CommandError(
-                f"{self.written:,} of {sent:,} records were written: {sentence(self.error)}"
+                f"record {self._failed:,}: {sentence(self.error)}; written for certain: "
+                f"{self.written:,} of {sent:,} that were read, and perhaps some that were under way"
             ) from self.error
         if refused is not None:
             raise CommandError(f"{refused}; records written before it: {self.written:,}") from refused

@@ -91,7 +91,7 @@ async def read(wish: Wish, connection: Connection, write: Write) -> None:
     shown = not is_terminal(sys.stdout)
     if wish.group is not None:
         async with _consumer(connection, **_group_options(wish, connection)) as consumer:
-            consumer.subscribe(wish.topics)
+            consumer.subscribe(wish.topics, listener=_FromTime.of(wish, consumer))
             with Progress("reading", wish.count, shown=shown) as progress:
                 await _read_in_group(wish, consumer, write, progress)
         return
@@ -258,11 +258,35 @@ class _Hint:
 
 def _group_options(wish: Wish, connection: Connection) -> dict[str, Any]:
     """The group, and where it begins without offsets: as --from says, or a property, or at the beginning."""
-    if isinstance(wish.start, int):
-        age = max(1, round(time.time() - wish.start / 1000))
-        reset = f"by_duration:PT{age}S"
-    elif wish.start is None:
+    if wish.start is None:
         reset = connection.options_for(ConsumerConfig).get("auto_offset_reset", "earliest")
     else:
         reset = "latest" if wish.start == "end" else "earliest"
     return {"group_id": wish.group, "auto_offset_reset": reset}
+
+
+class _FromTime:
+    """Has partitions for which the group has committed nothing begin at a time.
+
+    `auto.offset.reset=by_duration:` would count from the moment at which it looks, some time after the call.
+    """
+
+    def __init__(self, consumer: BytesConsumer, milliseconds: int) -> None:
+        self._consumer = consumer
+        self._milliseconds = milliseconds
+
+    @classmethod
+    def of(cls, wish: Wish, consumer: BytesConsumer) -> _FromTime | None:
+        return cls(consumer, wish.start) if isinstance(wish.start, int) else None
+
+    async def on_partitions_assigned(self, assigned: frozenset[TopicPartition]) -> None:
+        consumer, partitions = self._consumer, sorted(assigned)
+        committed = await asyncio.gather(*map(consumer.committed, partitions))
+        new = [each for each, found in zip(partitions, committed, strict=True) if found is None]
+        if not new:
+            return
+        found = await consumer.offsets_for_times(dict.fromkeys(new, self._milliseconds))
+        ends = await consumer.end_offsets(new)
+        for partition in new:
+            at = found[partition]
+            consumer.seek(partition, ends[partition] if at is None else at.offset)

@@ -239,13 +239,22 @@ class Fetcher(Worker):
             for data in topic.partitions:
                 cursor = asked.get(Key(name, data.partition_index))
                 # Only the cursor that asked wants it, and only if it did not turn elsewhere meanwhile.
-                if cursor is None or cursor.state is not State.FETCHING:
+                if cursor is None:
+                    continue
+                if cursor.state is not State.FETCHING:
+                    self._keep_end(cursor.partition, data)
                     continue
                 cursor.last_fetch = now
                 frame.size += len(data.records or b"")
                 self._act(cursor, data, judge(cursor, data, frame, self._reader.policy), chunks, response)
         self._reader.metrics.received(frame.size)
         self._reader.buffer.put(chunks)
+
+    def _keep_end(self, partition: TopicPartition, data: Data) -> None:
+        """Where a partition ends holds for its next cursor too, and in a session it is told only once."""
+        cursor = self._reader.subscription.cursors.get(partition)
+        if cursor is not None and not data.error_code:
+            cursor.high_watermark, cursor.last_stable_offset = data.high_watermark, data.last_stable_offset
 
     def _act(
         self, cursor: Cursor, data: Data, verdict: Verdict, chunks: list[Chunk], response: FetchResponse

@@ -213,11 +213,11 @@ class Core:
         delivered, left = False, ""
         self._closers.append(waits)
         try:
-            delivered = await self.dispatcher.flush(deadline)
+            delivered = await self._delivered(deadline)
             if delivered and not self.ended:
                 self._last_words_said = True
                 self.accumulator.refuse(closed)
-                delivered = await self.dispatcher.flush(deadline)
+                delivered = await self._delivered(deadline)
             left = "" if delivered else self._left()
         finally:
             self._closers.remove(waits)
@@ -233,6 +233,14 @@ class Core:
     def admits(self) -> bool:
         """Whether a producer that closes still takes a record: from callbacks, in the first half."""
         return self.dispatcher.ledger.telling and not self._last_words_said
+
+    async def _delivered(self, deadline: Deadline) -> bool:
+        """Whether all is delivered by then. Without any time left nothing more is sent for it."""
+        if deadline.passed(self.loop):
+            self.dispatcher.drain()
+            if not self.dispatcher.ledger.empty:
+                return False
+        return await self.dispatcher.flush(deadline)
 
     @property
     def ended(self) -> bool:

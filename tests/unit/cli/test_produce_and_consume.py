@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kclient import Consumer, Producer
+from kclient.cli import produce
+from kclient.cli.lines import InputRecord
+from kclient.producer import Delivery
 from tests.unit.cli.calling import call, ok
 
 GARBAGE = b"\xff\xfe\x00\x1b[31m\r\nred"
@@ -259,3 +264,44 @@ def test_a_terminal_is_protected_from_what_records_hold(topic: str, tmp_path: Pa
     document = ok("consume", topic, "-e", "-o", "jsonl", terminal=True).out
     assert document.isascii()
     assert b"\x1b" not in document
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_new_group_begins_at_the_very_millisecond_it_is_told(topic: str, group: str, protocol: str) -> None:
+    lines = [
+        json.dumps({"value": str(at), "timestamp": at, "partition": at % 2}) for at in range(1_000, 1_030)
+    ]
+    ok("produce", topic, "-i", "jsonl", stdin="\n".join(lines).encode())
+    words = ("consume", topic, "-e", "-X", f"group.protocol={protocol}", "-g")
+    for begin in (1_000, 1_007, 1_029, 1_030):
+        read = ok(*words, f"{group}-{begin}", "--from", str(begin)).lines
+        assert sorted(map(int, read)) == list(range(begin, 1_030))
+    assert ok(*words, f"{group}-1007", "--from", "1000").lines == []  # it goes on where it was
+
+
+def test_nothing_is_sent_any_more_once_a_record_could_not_be_written(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first fills a batch, and is refused for its time; the others wait for more when that is known."""
+    known = threading.Event()
+    settled = produce._Deliveries.settled
+
+    def tell(deliveries: produce._Deliveries, number: int, delivery: Delivery) -> None:
+        settled(deliveries, number, delivery)
+        known.set()
+
+    def records(*_: object) -> Iterator[InputRecord]:
+        yield InputRecord(1, None, b"x" * 1_000, timestamp=7_258_118_400_000)
+        yield from (InputRecord(number, None, b"y") for number in range(2, 12))
+        assert known.wait(60)
+        yield InputRecord(12, None, b"z")
+        raise AssertionError("it went on reading")
+
+    monkeypatch.setattr(produce._Deliveries, "settled", tell)
+    monkeypatch.setattr(produce, "records_from", records)
+    failed = call("produce", topic, "-p", "0", "-X", "batch.size=500", "-X", "linger.ms=60000")
+    assert failed.code == 1
+    assert failed.err.startswith("kclient: record 1: ")
+    assert "written for certain: 0 of 12 that were read" in failed.err
+    assert "INVALID_TIMESTAMP" in failed.err
+    assert ok("consume", topic, "-e").lines == []

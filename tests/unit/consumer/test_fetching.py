@@ -414,3 +414,21 @@ def test_a_throttled_fetch_waits_as_long_as_the_broker_asks() -> None:
             assert world.sim.loop.time() > 5
 
     live(story)
+
+
+def test_the_end_of_a_partition_is_known_though_a_seek_crossed_the_answer_that_told_it() -> None:
+    """In a session the broker tells an end once: whoever then waits for a lag of 0 would wait for ever."""
+
+    async def story(world: World) -> None:
+        world.fill_all(2)
+        world.sim.network.latency = (0.005, 0.005)
+        async with world.reader(2) as consumer:
+            while not world.fetches:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            for partition in parts(2):
+                consumer.seek(partition, 100)
+            assert await consumer.getmany(timeout_ms=5_000) == {}
+            assert world.fetches[-1].session_epoch > 0
+            assert [consumer.lag(partition) for partition in parts(2)] == [0, 0]
+
+    live(story)

@@ -59,6 +59,23 @@ def test_every_caller_of_close_and_flush_waits_until_all_is_delivered() -> None:
     producing(check)
 
 
+def test_a_close_without_any_time_sends_nothing_more_and_an_empty_producer_is_closed_by_it() -> None:
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"0")
+        delivery = await producer.send("t", b"1")
+        with pytest.raises(KafkaTimeoutError, match="1 records were not delivered"):
+            await producer.close(0)
+        assert isinstance(delivery.exception(), ClientClosedError)
+        assert broker.topics.partition("t", 0).log.end_offset == 1
+
+    async def check_empty(_: Broker, producer: AsyncProducer) -> None:
+        await producer.send_and_wait("t", b"0")
+        await producer.close(0)
+
+    producing(check, linger_ms=60_000)
+    producing(check_empty)
+
+
 def test_a_flush_that_waits_ends_with_a_close_that_gives_up() -> None:
     async def check(broker: Broker, producer: AsyncProducer) -> None:
         delivery = await slow(broker, producer, 50)
