@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from kclient.clock import Deadline
@@ -30,6 +31,8 @@ R = TypeVar("R", bound=Response)
 Completion = Callable[[Any], None]
 
 _CORRELATION_IDS = 1 << 31
+# Far more than any answer has before requests are allowed. Until then the other side may be anybody.
+_MAX_FRAME_UNTIL_READY = 1 << 20
 
 
 class InFlight(NamedTuple):
@@ -55,7 +58,8 @@ class Connection(asyncio.BufferedProtocol):
         self.silence_means = ""
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._frames = FrameBuffer(max_frame)
+        self._max_frame = max_frame
+        self._frames = FrameBuffer(min(max_frame, _MAX_FRAME_UNTIL_READY))
         self._in_flight: deque[tuple[int, InFlight]] = deque()
         self._held: deque[InFlight] = deque()
         self._gates = 0
@@ -107,17 +111,11 @@ class Connection(asyncio.BufferedProtocol):
     ) -> R:
         """Send a request and wait for its answer. Cancelling ends the waiting; the answer is then ignored."""
         answer: asyncio.Future[R] = self._loop.create_future()
-
-        def done(outcome: R | KafkaError) -> None:
-            if answer.done():
-                return
-            if isinstance(outcome, KafkaError):
-                answer.set_exception(outcome)
-            else:
-                answer.set_result(outcome)
-
-        self.send(request, deadline, done, version=version, past_gate=past_gate)
-        return await answer
+        self.send(request, deadline, partial(_resolve, answer), version=version, past_gate=past_gate)
+        try:
+            return await answer
+        finally:
+            del answer  # its exception has this frame in its traceback: a cycle
 
     def send(
         self,
@@ -183,6 +181,10 @@ class Connection(asyncio.BufferedProtocol):
             finally:
                 self._transport.set_write_buffer_limits()
 
+    def ready(self) -> None:
+        """The other side is a broker, and has let us in: its answers may be as large as the client allows."""
+        self._frames.max_frame = self._max_frame
+
     def hold(self) -> None:
         """Close the gate: requests wait until `release` has been called as often as `hold`."""
         self._gates += 1
@@ -213,7 +215,11 @@ class Connection(asyncio.BufferedProtocol):
         self._held.clear()
         for entry in waiting:
             entry.done(self._lost())
-        for callback in self._on_close:
+        self._frames.discard()
+        # Each of them, like the transport, may lead back to here: what is closed must not wait for the
+        # garbage collector.
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
             callback()
 
     def on_close(self, callback: Callable[[], None]) -> None:
@@ -295,10 +301,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self.error is not None:
+            return
         try:
             for frame in self._frames.written(nbytes):
                 self._answer(frame)
         except KafkaError as error:
+            _forget_frames(error)
             self.close(error)
 
     def _answer(self, frame: bytes | memoryview) -> None:
@@ -313,6 +322,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = decode_response(frame, type(entry.request), entry.version)
         except ProtocolError as error:
+            _forget_frames(error)  # before a future notes them
             self._in_flight.popleft()
             entry.done(error)
             raise
@@ -351,7 +361,27 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         error = KafkaConnectionError(f"connection to {self.name} was lost: {exc or 'closed'}")
-        error.__cause__ = exc
+        if exc is not None:
+            _forget_frames(exc)
+            error.__cause__ = exc
         self.close(error)
+        self._transport = None
         if not self._gone.done():
             self._gone.set_result(None)
+
+
+def _resolve(answer: asyncio.Future[R], outcome: R | KafkaError) -> None:
+    if answer.done():
+        return
+    if isinstance(outcome, KafkaError):
+        answer.set_exception(outcome)
+    else:
+        answer.set_result(outcome)
+
+
+def _forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error that is kept: their frames hold the bytes that were wrong."""
+    known: BaseException | None = error
+    while known is not None:
+        known.__traceback__ = None
+        known = known.__cause__ or known.__context__

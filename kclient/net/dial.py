@@ -24,6 +24,7 @@ from kclient.errors import (
     FrameTooLargeError,
     KafkaConnectionError,
     KafkaError,
+    ProtocolError,
     UnsupportedSaslMechanismError,
     error_for,
 )
@@ -111,7 +112,10 @@ async def _connect(
             failure = explain_tls_failure(error, endpoint.host) if settings.tls else _refused(endpoint, error)
         except OSError as error:
             failure = _refused(endpoint, error)
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure  # this frame is in its traceback: a cycle
 
 
 async def _resolve(loop: asyncio.AbstractEventLoop, endpoint: Endpoint) -> list[Any]:
@@ -170,11 +174,15 @@ async def _introduce(
         explained = _explain_first_answer(connection, endpoint, settings, error)
         if explained is None:
             raise
-        raise explained from error
+        try:
+            raise explained from error
+        finally:
+            del explained  # this frame is in its traceback: a cycle
     if settings.sasl is not None:
         await SaslSession(connection, endpoint.host, settings, settings.sasl).begin(deadline)
     else:
         connection.silence_means = ": its listener may want SASL (check security_protocol)"
+    connection.ready()
 
 
 async def _ask_versions(
@@ -212,6 +220,10 @@ def _explain_first_answer(
     if isinstance(cause, FrameTooLargeError):
         speaks = _FIRST_BYTES.get(cause.size >> 24, "something other than Kafka")
         return ConfigurationError(f"{connection.name} speaks {speaks}")
+    if isinstance(cause, ProtocolError):
+        return KafkaConnectionError(
+            f"{connection.name} does not answer as a Kafka broker does ({cause}): check host and port"
+        )
     if connection.closed and settings.tls is None:
         return KafkaConnectionError(
             f"{error}, before it said anything: it may be shutting down, or its listener may not speak "

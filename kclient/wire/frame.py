@@ -183,6 +183,11 @@ class FrameBuffer:
         """Whether a part of a frame is there."""
         return self._filled > 0
 
+    def discard(self) -> None:
+        """Let go of all memory: nothing more is read."""
+        self._scratch, self._large, self._filled = bytearray(), None, 0
+        self._handed_out.clear()
+
     def writable(self) -> memoryview:
         """Where the next bytes go; never empty."""
         if self._large is not None:
