@@ -334,11 +334,11 @@ class Accumulator:
         self._call_loop(Urgency.NOW)
         self._tell_waiting()
 
-    def check_size(self, topic: str, size: int) -> None:
+    def check_size(self, topic: str, size: int, which: str = "a record") -> None:
         """Refuse a record that could never be sent."""
         if size + BATCH_OVERHEAD > self._largest:
             raise RecordTooLargeError(
-                f"a record for topic {topic} takes {size} bytes, more than max_request_size={self._largest} "
+                f"{which} for topic {topic} takes {size} bytes, more than max_request_size={self._largest} "
                 "allows: raise it, and the topic's max.message.bytes with it"
             )
         if self._largest_compressed is not None and size > self._largest_compressed:
@@ -349,7 +349,7 @@ class Accumulator:
             )
         if size > self._memory:
             raise RecordTooLargeError(
-                f"a record for topic {topic} takes {size} bytes, more than buffer_memory={self._memory} has"
+                f"{which} for topic {topic} takes {size} bytes, more than buffer_memory={self._memory} has"
             )
 
     def _close_all(self) -> int:

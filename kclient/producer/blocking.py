@@ -23,11 +23,12 @@ from kclient.producer.config import ProducerConfig
 from kclient.producer.core import Core
 from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.forks import forget_in_children
-from kclient.producer.many import Deliveries, Many
+from kclient.producer.intake import Intake
+from kclient.producer.many import Deliveries, Many, Source
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.part import WIDTH
 from kclient.producer.records import Fields, ProducerRecord, Told, prepare
-from kclient.producer.tables import many_from
+from kclient.producer.tables import records_from
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.runtime import LoopThread, wait_in_thread
 from kclient.types import Header, RecordMetadata
@@ -159,15 +160,16 @@ class Producer:
         headers: Sequence[Any] | None = None,
     ) -> Deliveries:
         """Append many records at once; see `AsyncProducer.send_many`."""
-        return self._send_all(Many(topic, values, keys, partition, timestamp_ms, headers))
+        return self._send_all(Source([Many(topic, values, keys, partition, timestamp_ms, headers)]))
 
     def send_arrow(self, topic: str, table: Any) -> Deliveries:
-        """Append the rows of an Arrow table; see `AsyncProducer.send_arrow`."""
-        return self._send_all(many_from(topic, table, self._config))
+        """Append the rows of whatever speaks Arrow; see `AsyncProducer.send_arrow`."""
+        self._check_running()
+        return self._send_all(records_from(topic, table, self._config, self._core.accumulator.check_size))
 
     def send_pandas(self, topic: str, frame: Any) -> Deliveries:
         """Append the rows of a pandas frame, by the same columns as `send_arrow`."""
-        return self._send_all(many_from(topic, frame, self._config))
+        return self.send_arrow(topic, frame)
 
     def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic, waiting up to `max_block_ms` while it is unknown."""
@@ -295,23 +297,24 @@ class Producer:
             time.sleep(0)
         return outcome
 
-    def _send_all(self, many: Many) -> Deliveries:
+    def _send_all(self, source: Source) -> Deliveries:
         self._check_running()
-        gathered, core = self._core.gather(many), self._core
-        if core.may_lack(many.topic, gathered.partition):
-            if self._in_callback():  # where the topic is known; else the deliveries tell
-                core.check_partition(many.topic, gathered.partition)
-            else:
-                self._call(partial(self._find_partition, many.topic, gathered.partition))
-        for number, chunk in enumerate(gathered.chunks):
-            try:
-                self._put(chunk)
-            except KafkaError as error:
-                if not number:
-                    raise
-                self._core.give_up(gathered.chunks[number:], error)
-                break
-        return gathered.deliveries
+        core = self._core
+        with Intake(core.gather, source) as intake:
+            for chunk, partition in intake:
+                if core.may_lack(chunk.topic, partition):
+                    self._check_partition(chunk.topic, partition)
+                try:
+                    self._put(chunk)
+                except KafkaError as error:
+                    intake.refuse(error)
+        return intake.deliveries()
+
+    def _check_partition(self, topic: str, partition: int | None) -> None:
+        if self._in_callback():  # where the topic is known; else the deliveries tell
+            self._core.check_partition(topic, partition)
+        else:
+            self._call(partial(self._find_partition, topic, partition))
 
     def _put(self, chunk: Chunk) -> None:
         accumulator = self._core.accumulator

@@ -16,11 +16,12 @@ from kclient.producer.config import ProducerConfig
 from kclient.producer.core import Core
 from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.forks import forget_in_children
-from kclient.producer.many import Deliveries, Many
+from kclient.producer.intake import Intake
+from kclient.producer.many import Deliveries, Many, Source
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.part import WIDTH
 from kclient.producer.records import Fields, ProducerRecord, Told, prepare
-from kclient.producer.tables import many_from
+from kclient.producer.tables import records_from
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.turns import Pace, Turns
 from kclient.types import Header, RecordMetadata
@@ -191,17 +192,24 @@ class AsyncProducer:
         is cancelled may have sent a beginning of them, and a note of its `CancelledError` says how many. The
         fastest way to send.
         """
-        return await self._send_all(Many(topic, values, keys, partition, timestamp_ms, headers))
+        many = Many(topic, values, keys, partition, timestamp_ms, headers)
+        return await self._send_all(self._open(), Source([many]))
 
     async def send_arrow(self, topic: str, table: Any) -> Deliveries:
-        """Append the rows of an Arrow table: `value`, and as far as there are `key`, `partition`,
-        `timestamp`, `headers`.
+        """Append the rows of an Arrow table, record batch or reader, or of what speaks Arrow as these do:
+        Polars' frames, DuckDB's relations. Columns: `value`, `key`, `partition`, `timestamp`, `headers`.
+
+        A table is checked before its first row is sent, and sent in pieces, each waiting up to `max_block_ms`
+        for room. A stream is checked as it is read: a note of its error says how many records are sent.
         """
-        return await self._send_all(many_from(topic, table, self._config))
+        core = self._open()
+        return await self._send_all(
+            core, records_from(topic, table, self._config, core.accumulator.check_size)
+        )
 
     async def send_pandas(self, topic: str, frame: Any) -> Deliveries:
         """Append the rows of a pandas frame, by the same columns as `send_arrow`."""
-        return await self._send_all(many_from(topic, frame, self._config))
+        return await self.send_arrow(topic, frame)
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The partitions of a topic, waiting up to `max_block_ms` while it is unknown."""
@@ -326,28 +334,17 @@ class AsyncProducer:
             # for more: it takes what the record needs, and gives a turn before the next.
             accumulator.step, accumulator.crowded = size, True
 
-    async def _send_all(self, many: Many) -> Deliveries:
-        core = self._open()
-        gathered = core.gather(many)
-        if core.may_lack(many.topic, gathered.partition):
-            await core.find_partition(many.topic, gathered.partition, self._max_block())
-        taken = 0
-        for number, chunk in enumerate(gathered.chunks):
-            try:
+    async def _send_all(self, core: Core, source: Source) -> Deliveries:
+        with Intake(core.gather, source) as intake:
+            for chunk, partition in intake:
+                if core.may_lack(chunk.topic, partition):
+                    await core.find_partition(chunk.topic, partition, self._max_block())
                 await asyncio.sleep(0)  # the loop's turn comes before a chunk is taken: see `_send_slowly`
-                await self._put(core, chunk)
-            except KafkaError as error:
-                if not number:
-                    raise
-                core.give_up(gathered.chunks[number:], error)
-                break
-            except asyncio.CancelledError as cancelled:
-                cancelled.add_note(
-                    f"of {len(gathered.deliveries)} records the first {taken} are sent all the same"
-                )
-                raise
-            taken += chunk.flat_records()
-        return gathered.deliveries
+                try:
+                    await self._put(core, chunk)
+                except KafkaError as error:
+                    intake.refuse(error)
+        return intake.deliveries()
 
     async def _put(self, core: Core, chunk: Chunk) -> None:
         deadline = self._max_block()

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 from time import time_ns
-from typing import NamedTuple
 
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
@@ -27,11 +26,10 @@ from kclient.producer.accumulator import CHUNK_BYTES, Accumulator, Urgency
 from kclient.producer.config import ProducerConfig
 from kclient.producer.delivery import Chunk
 from kclient.producer.dispatch import Dispatcher
-from kclient.producer.many import Deliveries, Many, columns_from, packed_pieces, pieces_of
+from kclient.producer.many import Many, columns_from, packed_pieces, pieces_of
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.part import packed_sizes
 from kclient.producer.records import check_topic
-from kclient.producer.spread import whole
 from kclient.records.packed import Packed
 from kclient.runtime import brief_lock
 
@@ -41,15 +39,6 @@ _PACKED_BYTES = 4 * CHUNK_BYTES
 
 def _always() -> bool:
     return True
-
-
-class Gathered(NamedTuple):
-    """Chunks that are to be put into the accumulator one after the other, and the fate of what is in them."""
-
-    chunks: list[Chunk]
-    deliveries: Deliveries
-    # The highest partition that records are meant for, where they are.
-    partition: int | None
 
 
 class Core:
@@ -157,38 +146,30 @@ class Core:
             f"records are sent faster than they are delivered{why}"
         )
 
-    def gather(self, many: Many) -> Gathered:
-        """Many records as chunks, checked; nothing is sent yet."""
+    def gather(self, many: Many) -> tuple[list[Chunk], int | None]:
+        """Many records as chunks, checked, and the highest partition that any of them is meant for."""
         clock = self.config.clock
         now_ms = time_ns() // 1_000_000 if clock is None else int(clock.wall() * 1000)
         columns = columns_from(self.config, many, now_ms)
         most = self.config.buffer_memory
         if isinstance(columns.keys, Packed) and isinstance(columns.values, Packed):
             packed = packed_sizes(columns.keys, columns.values)
-            largest = int(packed.max(initial=0))
+            largest = int(packed.argmax()) if len(packed) else -1
+            size_of_largest = int(packed[largest]) if len(packed) else 0
             pieces = packed_pieces(columns, packed, min(_PACKED_BYTES, most))
         else:
             sizes = columns.sizes()
-            largest = max(sizes, default=0)
+            size_of_largest = max(sizes, default=0)
+            largest = sizes.index(size_of_largest) if sizes else -1
             pieces = pieces_of(columns, sizes, min(CHUNK_BYTES, most))
-        self.accumulator.check_size(many.topic, largest)
+        self.accumulator.check_size(many.topic, size_of_largest, many.name(largest))
         chunks = []
         for piece, size in pieces:
             chunk = self.accumulator.new_chunk(many.topic)
             chunk.columns, chunk.size = piece, size
             chunks.append(chunk)
-        deliveries = Deliveries(chunks, [chunk.flat_records() for chunk in chunks])
         highest = max((given for given in columns.given or () if given is not None), default=None)
-        return Gathered(chunks, deliveries, highest)
-
-    @staticmethod
-    def give_up(chunks: list[Chunk], error: KafkaError) -> None:
-        """Fail chunks that were never put into the accumulator, where others of the same call were."""
-        for chunk in chunks:
-            part = whole(chunk, -1)
-            part.error = error
-            chunk.cut([part], len(part))
-            chunk.settle(part)
+        return chunks, highest
 
     async def flush(self, deadline: Deadline) -> None:
         """Wait until everything sent before is settled."""

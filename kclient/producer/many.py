@@ -13,7 +13,7 @@ from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _BYTES = {bytes, type(None)}
+_COLUMNS = ("keys", "partition", "timestamp_ms", "headers")
 
 
 class Many(NamedTuple):
-    """What `send_many` was given; a single value stands for all records where that is allowed."""
+    """What `send_many` was given, or a piece of a table; one value stands for all where that is allowed."""
 
     topic: str
     values: Sequence[Any]
@@ -46,6 +49,24 @@ class Many(NamedTuple):
     partition: int | Sequence[int | None] | None = None
     timestamp_ms: int | Sequence[int | None] | None = None
     headers: Sequence[Any] | None = None
+    # The number of the first record in its table, where it is a row of one.
+    row: int | None = None
+
+    def name(self, number: int) -> str:
+        """What errors call a record."""
+        return f"record {number}" if self.row is None else f"row {self.row + number}"
+
+
+class Source(NamedTuple):
+    """What one call sends, in pieces that are made while those before them are sent.
+
+    `at_once` makes all of them first, so that nothing is sent where one of them cannot be made. `partition`
+    is the highest that any record is meant for, where that is known before.
+    """
+
+    pieces: Iterable[Many]
+    at_once: bool = False
+    partition: int | None = None
 
 
 def columns_from(config: ProducerConfig, many: Many, now_ms: int) -> Columns:
@@ -55,10 +76,10 @@ def columns_from(config: ProducerConfig, many: Many, now_ms: int) -> Columns:
     times = _times(many.timestamp_ms, now_ms, packed=isinstance(keys, Packed))
     headers = None if many.headers is None else list(many.headers)
     given = _partitions(many.partition, total)
-    for name, column in zip(many._fields[2:], (keys, given, times, headers), strict=True):
+    for name, column in zip(_COLUMNS, (keys, given, times, headers), strict=True):
         if column is not None and not isinstance(column, int) and len(column) != total:
             raise ValueError(f"{total} values but {len(column)} {name}: give one for each, or none")
-    carried = [as_headers(each) for each in headers] if headers and any(headers) else None
+    carried = _each(as_headers, headers, many, "headers") if headers and any(headers) else None
     return Columns(keys, values, times, carried, given)
 
 
@@ -70,33 +91,44 @@ def _both(config: ProducerConfig, many: Many) -> tuple[Sequence[bytes | None], S
             return many.values.block.columns()
         if isinstance(many.keys, Packed):
             return many.keys, many.values
-    values = _as_bytes(many.values, "value", config.value_serializer)
-    if many.keys is None:
+    values = _as_bytes(many, many.values, "value", config.value_serializer)
+    if many.keys is None and config.key_serializer is None:
         return [None] * len(values), values
-    return _as_bytes(many.keys, "key", config.key_serializer), values
+    keys = [None] * len(values) if many.keys is None else many.keys
+    return _as_bytes(many, keys, "key", config.key_serializer), values
 
 
 def _as_bytes(
-    column: Sequence[Any], what: str, serializer: Callable[[Any], bytes | None] | None
+    many: Many, column: Sequence[Any], what: str, serializer: Callable[[Any], bytes | None] | None
 ) -> list[bytes | None]:
     if serializer is not None:
         try:
-            column = list(map(serializer, column))
+            column = _each(serializer, column, many, what)
         except asyncio.CancelledError as error:  # would look as if the caller had been cancelled
             raise failure(f"the {what}_serializer", serializer, error) from error
     elif not isinstance(column, list):
         column = list(column)
     if set(map(type, column)) <= _BYTES:
         return column
-    return [as_bytes(value, what, None) for value in column]
+    return _each(partial(as_bytes, what=what, serializer=None), column, many, what)
+
+
+def _each(make: Callable[[Any], T], column: Iterable[Any], many: Many, what: str) -> list[T]:
+    """`make` of each; what it raises says for which record."""
+    made: list[T] = []
+    try:
+        made.extend(map(make, column))  # keeps those before the one that fails
+    except BaseException as error:
+        error.add_note(f"{what} of {many.name(len(made))}, to topic {many.topic}")
+        raise
+    return made
 
 
 def _times(timestamp_ms: Any, now_ms: int, *, packed: bool) -> int | Sequence[int]:
     if timestamp_ms is None:
         return now_ms
-    if packed and isinstance(timestamp_ms, np.ndarray):
-        as_timestamp(int(timestamp_ms.min(initial=now_ms)))
-        return cast("Sequence[int]", timestamp_ms)
+    if packed and isinstance(timestamp_ms, np.ndarray):  # of a table, which has checked them; -1 is missing
+        return cast("Sequence[int]", np.where(timestamp_ms < 0, now_ms, timestamp_ms))
     if not isinstance(timestamp_ms, Iterable):
         return as_timestamp(timestamp_ms)
     return cast("list[int]", _numbers(timestamp_ms, as_timestamp, missing=now_ms))

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -20,9 +19,6 @@ from kclient.errors import (
 )
 from kclient.producer import AsyncProducer, ProducerConfig
 from kclient.producer.many import Many, columns_from, pieces_of
-from kclient.producer.tables import many_from
-from kclient.records import arrow
-from kclient.records.packed import Packed
 from kclient.wire.api import ApiKey
 from tests.support.producing import producing, values, written
 
@@ -188,117 +184,6 @@ def test_pieces_cover_everything_within_their_size(seed: int) -> None:
     assert [value for piece, _ in pieces for value in piece.values] == sent
     assert [time for piece, _ in pieces for time in piece.times] == times  # type: ignore[union-attr]
     assert all(size == sum(piece.sizes()) <= 10_000 for piece, size in pieces)
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        pa.chunked_array(
-            [pa.array([b"abc", None] * 40, pa.binary()), pa.array([b"", b"d" * 60], pa.binary())]
-        ),
-        pa.chunked_array([pa.array(["abc", None] * 40), pa.array(["", "d" * 60])]),
-        pa.array(["abc", None, "d" * 60] * 40).dictionary_encode(),
-        pa.chunked_array(
-            [pa.array(["abc", None] * 40).dictionary_encode(), pa.array(["d"]).dictionary_encode()]
-        ),
-        pa.array(["abc", None, "d" * 60] * 40).cast(pa.string_view()),
-    ],
-)
-def test_a_column_of_tables_that_one_array_cannot_hold_is_sent_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, column: Any
-) -> None:
-    texts = [None if each is None else bytes(each) for each in column.cast(pa.large_binary()).to_pylist()]
-    table = pa.table({"value": column, "key": column, "timestamp": list(range(len(column)))})
-    usual = many_from("t", table, ProducerConfig())
-    assert isinstance(usual.values, Packed)
-    monkeypatch.setattr(arrow, "COLUMN_BYTES", 100)
-    large = many_from("t", table, ProducerConfig())
-    assert list(large.values) == list(large.keys or ()) == list(usual.values) == texts
-    assert isinstance(large.values, list)
-
-
-def test_arrow_tables_become_records() -> None:
-    table = pa.table(
-        {
-            "value": pa.array([b"a", None, b"c"], pa.binary()),
-            "key": pa.array(["x", "y", None]),
-            "partition": pa.array([0, None, 2], pa.int32()),
-            "timestamp": pa.array([1_000_000, 2_000_000, 3_000_999], pa.timestamp("us", "UTC")),
-            "headers": pa.array(
-                [[{"key": "h", "value": b"1"}], None, []],
-                pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-            ),
-            "ignored": [1, 2, 3],
-        }
-    )
-    for each in (pa.concat_tables([table[:1], table[1:]]), table.to_batches()[0]):
-        assert many_from("t", each, ProducerConfig()) == Many(
-            "t",
-            [b"a", None, b"c"],
-            [b"x", b"y", None],
-            [0, None, 2],
-            [1000, 2000, 3000],
-            [[("h", b"1")], [], []],
-        )
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pa.string(),
-        pa.large_string(),
-        pa.binary(),
-        pa.large_binary(),
-        pa.string_view(),
-        pa.binary_view(),
-        pa.dictionary(pa.int8(), pa.string()),
-    ],
-)
-def test_every_kind_of_text_and_bytes_is_bytes(kind: Any) -> None:
-    text = "string" in str(kind)
-    array = pa.array(["ä", None, ""] if text else ["ä".encode(), None, b""], kind)
-    assert many_from("t", pa.table({"value": array}), ProducerConfig()).values == ["ä".encode(), None, b""]
-
-
-@pytest.mark.parametrize("rows", [2, 100])
-def test_a_serializer_is_given_the_text_of_a_table(rows: int) -> None:
-    async def check(broker: Broker, producer: AsyncProducer) -> None:
-        table = pa.table({"value": ["ä"] * rows, "key": ["text"] * rows})
-        await (await producer.send_arrow("t", table))
-        await (await producer.send_pandas("t", table.to_pandas()))
-        assert [(record.key, record.value) for record in written(broker)] == [(b"text", b"\xe4")] * 2 * rows
-
-    producing(check, value_serializer=lambda text: text.encode("latin-1"))
-
-
-def test_tables_that_are_no_records_are_refused() -> None:
-    with pytest.raises(ValueError, match="'value' is missing"):
-        many_from("t", pa.table({"key": [b"k"]}), ProducerConfig())
-    times = pa.array([1, None], pa.timestamp("ms"))
-    with pytest.raises(ValueError, match="1 nulls"):
-        many_from("t", pa.table({"value": [b"a", b"b"], "timestamp": times}), ProducerConfig())
-
-
-def test_tables_and_frames_are_sent() -> None:
-    async def check(broker: Broker, producer: AsyncProducer) -> None:
-        await (await producer.send_arrow("t", pa.table({"value": [b"1", b"2"]})))
-        frame = pd.DataFrame(
-            {
-                "value": ["three", "four"],
-                "key": pd.Categorical(["k", "k"]),
-                "timestamp": pd.to_datetime([1, 2], unit="s"),
-            }
-        )
-        await (await producer.send_pandas("t", frame))
-        empty = await producer.send_arrow("t", pa.table({"value": pa.array([], pa.binary())}))
-        assert len(await empty) == 0
-        assert values(broker) == [b"1", b"2", b"three", b"four"]
-        assert [(record.key, record.timestamp) for record in written(broker)[2:]] == [
-            (b"k", 1000),
-            (b"k", 2000),
-        ]
-
-    producing(check)
 
 
 def test_closing_fails_what_of_many_was_not_delivered() -> None:
