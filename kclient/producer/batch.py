@@ -42,8 +42,8 @@ class Batch:
     `refused` says that the last answer rules out that the batch was ever written; before an answer, and after
     one that came from a broker in trouble, nobody knows. `first` says that when the batch was last sent,
     everything before it had been written, `log` to which of several logs of one name. `over` says that its
-    records were given up while it was in flight. `number` is its place among the batches of its partition; a
-    half has the number of its whole, and a digit.
+    records were given up while it was in flight. `plain_size` is how large it is before compression. `number`
+    is its place among the batches of its partition; a half has the number of its whole, and a digit.
     """
 
     __slots__ = (
@@ -58,6 +58,7 @@ class Batch:
         "number",
         "over",
         "parts",
+        "plain_size",
         "records",
         "refused",
         "sent_at",
@@ -75,6 +76,7 @@ class Batch:
         self.identity = identity
         self.sequence = sequence
         self.records = b""
+        self.plain_size = 0
         self.attempts = 0
         self.sent_at = 0.0
         self.first = True
@@ -97,12 +99,15 @@ class Batch:
                 part = self.parts[0]
                 time = part.times if isinstance(part.times, int) else int(part.times[0])
                 self.records = encode_one(part.keys[0], part.values[0], time, stamp)
+                self.plain_size = len(self.records)
                 return
-            runs = self._runs()
+            runs, sizes = self._runs(), list[int]()
             if runs is None:
-                self.records = encode_fields(self._fields(), stamp=stamp, codec=codec, level=level)
+                fields = self._fields()
+                self.records = encode_fields(fields, stamp=stamp, codec=codec, level=level, plain_sizes=sizes)
             else:
-                self.records = encode_runs(runs, stamp=stamp, codec=codec, level=level)
+                self.records = encode_runs(runs, stamp=stamp, codec=codec, level=level, plain_sizes=sizes)
+            self.plain_size = sizes[0] if sizes else len(self.records)
 
     def renumber(self, identity: Identity, sequence: int) -> None:
         """Make it another producer's batch; its records are not encoded again."""

@@ -18,7 +18,7 @@ from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.forks import forget_in_children
 from kclient.producer.intake import Intake
 from kclient.producer.many import Deliveries, Many, Source
-from kclient.producer.metrics import ProducerMetrics
+from kclient.producer.metrics import Counters, ProducerMetrics
 from kclient.producer.part import WIDTH
 from kclient.producer.records import Fields, ProducerRecord, Told, prepare
 from kclient.producer.tables import records_from
@@ -66,6 +66,7 @@ class AsyncProducer:
     @configured_by(ProducerConfig)
     def __init__(self, config: ProducerConfig) -> None:
         self._config = config
+        self._last_metrics = Counters(0.0).snapshot(0.0, 0, 0, config.buffer_memory)
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._leave()
         forget_in_children(self)
@@ -244,7 +245,7 @@ class AsyncProducer:
                 await core.close(Deadline.after(core.loop, timeout_ms / 1000))
             finally:
                 if core.ended:
-                    self._core = None
+                    self._core, self._last_metrics = None, core.metrics()
 
     async def stop(self) -> None:
         """`close`, under the name that aiokafka has for it."""
@@ -259,8 +260,8 @@ class AsyncProducer:
         return _NEVER_CONNECTED if self._core is None else self._core.cluster.health()
 
     def metrics(self) -> ProducerMetrics:
-        """What the producer has done so far."""
-        return self._open().metrics()
+        """What the producer has done so far, or had when it was closed."""
+        return self._last_metrics if self._core is None else self._core.metrics()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -63,6 +63,7 @@ class Core:
         # What was not delivered when it ended, in words; empty where all was.
         self.given_up = ""
         self._ending: asyncio.Task[None] | None = None
+        self._last_metrics: ProducerMetrics | None = None
 
     def _wake(self, urgency: Urgency) -> None:
         self.dispatcher.wake(urgency)
@@ -249,7 +250,10 @@ class Core:
             if tasks:
                 await asyncio.wait(tasks)
         finally:  # also where the loop ends meanwhile, which cancels this
-            await self.cluster.close()
+            try:
+                await self.cluster.close()
+            finally:
+                self._last_metrics = self.metrics()
 
     def _left(self) -> str:
         counts = self.dispatcher.ledger.undelivered()
@@ -259,7 +263,8 @@ class Core:
         return f"{sum(counts.values())} records were not delivered ({topics})"
 
     def metrics(self) -> ProducerMetrics:
-        return self.dispatcher.counters.snapshot(
+        """What it has done so far, or had when it ended."""
+        return self._last_metrics or self.dispatcher.counters.snapshot(
             self.loop.time(),
             self.dispatcher.in_flight,
             self.accumulator.memory_used,

@@ -40,6 +40,7 @@ from kclient.producer.routing import Routing
 from kclient.producer.sender import Answer, Sender, Shipped
 from kclient.producer.spread import Spread, whole
 from kclient.producer.verdicts import Verdict, judge
+from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.types import TopicPartition
 from kclient.wire.messages.produce import ProduceResponse
 from kclient.wire.schema import NO_UUID
@@ -270,7 +271,8 @@ class Dispatcher:
         counters.answered.add(now, now - batch.sent_at)
         counters.batches.add(now, 1)
         counters.records.add(now, batch.count)
-        counters.bytes.add(now, batch.size)
+        counters.bytes.add(now, batch.size - RECORD_OVERHEAD * batch.count)
+        counters.plain_bytes.add(now, batch.plain_size)
         counters.encoded_bytes.add(now, len(batch.records))
 
     def _again(self, outbox: Outbox, batch: Batch, verdict: Verdict, error: KafkaError) -> None:

@@ -13,7 +13,9 @@ class ProducerMetrics:
     """Totals since the start; rates per second over the last half minute; latencies in seconds.
 
     `queue_latency` is the time from the first record of a batch to each sending, `request_latency` from there
-    to the answer; both are averages over the last half minute, None where nothing was sent.
+    to the answer; both are averages over the last half minute, None where nothing was sent. `bytes` are those
+    of keys, values and headers before compression; `compression_ratio` is what batches take of what they
+    would take without it, headers of batches and records included.
     """
 
     records: int
@@ -66,6 +68,7 @@ class Counters:
         self._began = now
         self.records = Meter()
         self.bytes = Meter()
+        self.plain_bytes = Meter()
         self.encoded_bytes = Meter()
         self.batches = Meter()
         self.requests = Meter()
@@ -100,7 +103,7 @@ class Counters:
             queue_latency=average(self.queued, self.sent.recent(now)),
             request_latency=average(self.answered, batches),
             records_per_batch=average(self.records, batches),
-            compression_ratio=average(self.encoded_bytes, self.bytes.recent(now)),
+            compression_ratio=average(self.encoded_bytes, self.plain_bytes.recent(now)),
             in_flight=in_flight,
             buffer_used=buffer_used,
             buffer_total=buffer_total,

@@ -93,9 +93,17 @@ def encode_flat(
 
 
 def encode_fields(
-    fields: Fields, *, stamp: Stamp = PLAIN, codec: Codec = Codec.NONE, level: int | None = None
+    fields: Fields,
+    *,
+    stamp: Stamp = PLAIN,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    plain_sizes: list[int] | None = None,
 ) -> bytes:
-    """One batch of records given as columns, with consecutive offsets."""
+    """One batch of records given as columns, with consecutive offsets.
+
+    With a codec, `plain_sizes` is told how large the batch would be without it.
+    """
     keys, values, times, headers = fields
     total = len(keys)
     if total == 0:
@@ -109,7 +117,7 @@ def encode_fields(
         pieces, latest = _cut(fields, base)
     except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(f"records that a batch cannot carry: {error}") from error
-    return _assemble(pieces, _Open(stamp, total, total - 1, base, latest), codec, level)
+    return _assemble(pieces, _Open(stamp, total, total - 1, base, latest), codec, level, plain_sizes)
 
 
 def encode_one(key: bytes | None, value: bytes | None, timestamp: int, stamp: Stamp) -> bytes:
@@ -130,9 +138,17 @@ def encode_one(key: bytes | None, value: bytes | None, timestamp: int, stamp: St
 
 
 def encode_runs(
-    runs: Sequence[Run], *, stamp: Stamp = PLAIN, codec: Codec = Codec.NONE, level: int | None = None
+    runs: Sequence[Run],
+    *,
+    stamp: Stamp = PLAIN,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    plain_sizes: list[int] | None = None,
 ) -> bytes:
-    """One batch of records that come in columns of Arrow, with consecutive offsets and without headers."""
+    """One batch of records that come in columns of Arrow, with consecutive offsets and without headers.
+
+    For `plain_sizes` see `encode_fields`.
+    """
     from kclient.records import packed  # noqa: PLC0415 - numpy, for those who have it loaded anyway
 
     total = sum(len(run.values) for run in runs)
@@ -140,7 +156,8 @@ def encode_runs(
         raise EncodeError("a batch without records: use encode_sparse for what compaction leaves behind")
     base = packed.first_time(runs[0]) if stamp.delete_horizon is None else stamp.delete_horizon
     latest = max(map(packed.latest_time, runs))
-    return _assemble(packed.records(runs, base), _Open(stamp, total, total - 1, base, latest), codec, level)
+    header = _Open(stamp, total, total - 1, base, latest)
+    return _assemble(packed.records(runs, base), header, codec, level, plain_sizes)
 
 
 def encode_sparse(
@@ -212,7 +229,13 @@ class _Open(NamedTuple):
         )
 
 
-def _assemble(pieces: list[bytes], header: _Open, codec: Codec, level: int | None) -> bytes:
+def _assemble(
+    pieces: list[bytes],
+    header: _Open,
+    codec: Codec,
+    level: int | None,
+    plain_sizes: list[int] | None = None,
+) -> bytes:
     """Join the records behind their header and put length and checksum in.
 
     `BytesIO` hands out the very bytes object it was given as long as nobody else holds it, so writing the
@@ -220,7 +243,11 @@ def _assemble(pieces: list[bytes], header: _Open, codec: Codec, level: int | Non
     """
     try:
         if codec is not Codec.NONE:
-            pieces = [compress(b"".join(pieces), codec, level)]
+            plain = b"".join(pieces)
+            if plain_sizes is not None:
+                plain_sizes.append(HEADER_SIZE + len(plain))
+            pieces = [compress(plain, codec, level)]
+            del plain  # it may be large
         pieces.insert(0, bytes(HEADER_SIZE))
         file = BytesIO(b"".join(pieces))
         with file.getbuffer() as view:

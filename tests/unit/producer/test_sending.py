@@ -230,9 +230,9 @@ def test_every_codec_is_written_and_counted(codec: str) -> None:
             await producer.send("t", value)
         await producer.flush()
         assert values(broker) == sent
-        metrics = producer.metrics()
-        assert metrics.compression_ratio is not None
-        assert (metrics.compression_ratio < 0.3) == (codec != "none")
+        ratio = producer.metrics().compression_ratio
+        assert ratio is not None
+        assert ratio < 0.3 if codec != "none" else ratio == 1
 
     producing(check, compression_type=codec)
 
@@ -280,7 +280,7 @@ def test_metrics_count_what_was_done() -> None:
         await producer.flush()
         await asyncio.sleep(10)
         after = producer.metrics()
-        assert (after.records, after.bytes, after.batches, after.requests) == (10, 1000, 1, 1)
+        assert (after.records, after.bytes, after.batches, after.requests) == (10, 640, 1, 1)
         assert (after.errors, after.retries, after.in_flight, after.buffer_used) == (0, 0, 0, 0)
         assert after.records_per_batch == 10
         assert 0.5 < after.record_rate < 1.5
