@@ -35,8 +35,7 @@ def read_task(
     policy = Policy(options["failOnDataLoss"])
     reading = Reading(session_for(options.kafka), task.ranges, policy, options["kafkaConsumer.pollTimeoutMs"])
     try:
-        for piece in reading.pieces():
-            yield from layout.tables(piece)
+        yield from layout.tables(reading.pieces())
     except KafkaError as error:
         raise plainly(error) from None
 

@@ -6,7 +6,7 @@ milliseconds and required fields are theirs, microseconds and nullable fields Sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,10 @@ _HEADERS = pa.list_(pa.field("element", _HEADER))
 _OURS = {"timestampType": "timestamp_type"}
 # Spark takes batches of this size as fast as larger ones.
 _ENOUGH = 1 << 20
+# To copy more than this costs more than another batch does.
+_SMALL = 128 << 10
+# Bytes of a row in the columns of fixed size, with the offsets of the others.
+_ROW = 64
 
 
 def _headers(lists: Any) -> Any:
@@ -58,28 +62,59 @@ class Layout:
         self._most = min(options["kclient.batchBytes"], MOST_BYTES_OF_ROWS)
         self._wanted = schema_of([_OURS.get(name, name) for name in self._names], "offset")
         self._convert = dict(_CONVERSIONS)
+        self._formatted = False
         for name in self._names:
             chosen = options[f"{name}Format"] if name in ("key", "value") else None
             if chosen is not None:
+                self._formatted = True
                 formats = import_module("kclient.spark.formats")
                 self._convert[name] = formats.decoder(chosen, columns[name].dataType, options["formatMode"])
 
-    def tables(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """The wanted records of a piece."""
+    def tables(self, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+        """The wanted records of pieces. Small tables become one: a table costs Spark as much as many rows."""
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for piece in pieces:
+            for table, about in self._tables(piece):
+                large = about > _SMALL
+                if large or size + about > self._most:
+                    # In order: what is held may be of the same partition.
+                    yield from _joined(held)
+                    held, size = [], 0
+                if large:
+                    yield table
+                else:
+                    held.append(table)
+                    size += about
+                if size > _ENOUGH:
+                    yield from _joined(held)
+                    held, size = [], 0
+        yield from _joined(held)
+
+    def _tables(self, piece: Piece) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The records of one piece, and about how large each table is: to ask it (`nbytes`) is dear."""
         topic_partition = piece.range.topic_partition
-        for batches in self._groups(piece.batches, topic_partition.topic):
+        for batches, size in self._groups(piece.batches, topic_partition.topic):
             start, ends = piece.start, False
             while not ends:
                 ours, ends = arrow_from_all(batches, topic_partition, start, self._wanted)
                 if ours.num_rows:
                     start = ours.column("offset")[-1].as_py() + 1
-                    yield from self._sized(self._table(ours, piece))
+                    table = self._table(ours, piece)
+                    about = size + _ROW * table.num_rows
+                    # Keys, values, topics and headers: none is larger than `size`.
+                    if ends and not self._formatted and 4 * about <= self._most:
+                        if table.num_rows:
+                            yield table, about
+                    else:
+                        for part in self._sized(table):
+                            yield part, part.nbytes
 
-    def _groups(self, batches: Sequence[RecordBatch], topic: str) -> Iterator[list[RecordBatch]]:
-        """Batches that together make about one Arrow batch: those that are compressed are decompressed here.
+    def _groups(self, batches: Sequence[RecordBatch], topic: str) -> Iterator[tuple[list[RecordBatch], int]]:
+        """Batches that together make about one Arrow batch, and how large one of its columns may be.
 
-        They lie in memory of their own then: together they cost another copy, which is worth it only until
-        they are large enough for Spark.
+        Those that are compressed are decompressed here, and lie in memory of their own then: together they
+        cost another copy, which is worth it only until they are large enough for Spark.
         """
         group: list[RecordBatch] = []
         size = 0
@@ -87,12 +122,12 @@ class Layout:
             compressed = batch.codec is not Codec.NONE
             _, grown = extent_in_arrow(batch, topic)
             if group and size + grown > (min(self._most, _ENOUGH) if compressed else self._most):
-                yield group
+                yield group, size
                 group, size = [], 0
             group.append(batch)
             size += grown
         if group:
-            yield group
+            yield group, size
 
     def _table(self, ours: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
         """With Spark's columns, and without what lies behind the range."""
@@ -135,6 +170,13 @@ class Layout:
         rows = -(-table.num_rows // parts)
         for start in range(0, table.num_rows, rows):
             yield table.slice(start, rows) if parts > 1 else table
+
+
+def _joined(tables: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(tables) < 2:
+        return tables
+    joined: list[pa.RecordBatch] = pa.Table.from_batches(tables).combine_chunks().to_batches()
+    return joined
 
 
 def _at(what: str, ours: pa.RecordBatch, row: int, piece: Piece) -> PositionError:

@@ -122,10 +122,28 @@ def test_records_that_shrink_to_nothing_are_not_gathered_beyond_what_tables_may_
     assert max(table.nbytes for table in found) < 4_000_000
 
 
+def test_small_partitions_share_an_arrow_batch_and_large_ones_have_their_own(running: RunningBroker) -> None:
+    create(running, partitions=40)
+    write(running, range(400), 40)
+    (small,) = tables(running)
+    with Producer(bootstrap_servers=running.bootstrap_servers) as producer:
+        producer.send_many("t", [b"%06d" % number * 100 for number in range(1000)], partition=7)
+    found = tables(running)
+
+    assert sorted(values([small])) == list(range(400))
+    assert small.schema == found[0].schema
+    assert max(table.num_rows for table in found) >= 1000
+    assert len(found) <= 3
+    read = [(row["partition"], row["offset"]) for table in found for row in table.to_pylist()]
+    assert sorted(read) == [(n, at) for n in range(40) for at in range(1010 if n == 7 else 10)]
+    assert [at for number, at in read if number == 7] == list(range(1010))
+
+
 def test_a_batch_that_columns_cannot_hold_becomes_several_tables(
     running: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrow, "COLUMN_BYTES", 30_000)
+    monkeypatch.setattr("kclient.spark.tables._SMALL", 0)
     create(running)
     sizes: dict[str, Any] = {"compression_type": "zstd", "batch_size": 1_000_000}
     with Producer(bootstrap_servers=running.bootstrap_servers, **sizes) as producer:
