@@ -21,6 +21,7 @@ from typing import Self
 from kclient.broker import handlers
 from kclient.broker.crossing import from_any_loop, from_any_thread
 from kclient.broker.data_directory import DataDirectory, Memory, Storage
+from kclient.broker.disk_notices import DiskNotices
 from kclient.broker.faults import Faults
 from kclient.broker.group_store import OffsetsTopicStore
 from kclient.broker.groups.coordinator import GroupConfig, GroupCoordinator
@@ -67,6 +68,7 @@ class Broker:
         self.random = Random(seed)  # noqa: S311 - ids of topics, not secrets
         self.users = UserStore()
         self.faults = Faults()
+        self.disk = DiskNotices()
         # Absolute: else data would leave its lock behind when the process changes its working directory.
         self._data = None if data is None else Path(data).absolute()
         self.cluster_id = _cluster_id(self.random)

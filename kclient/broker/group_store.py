@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kclient.broker.log.validate import Origin
 from kclient.broker.topics import OFFSETS_TOPIC
+from kclient.errors import KafkaStorageError
 from kclient.records import encode_batch, read_batches
 
 if TYPE_CHECKING:
@@ -27,7 +28,11 @@ class OffsetsTopicStore:
         now = int(self._broker.clock.wall() * 1000)
         partition = self._broker.offsets_partition(group_id)
         batch = encode_batch([(key, value, now, ()) for key, value in records])
-        partition.log.append(batch, leader_epoch=partition.leader_epoch, origin=Origin.COORDINATOR)
+        try:
+            partition.log.append(batch, leader_epoch=partition.leader_epoch, origin=Origin.COORDINATOR)
+        except KafkaStorageError as error:
+            self._broker.disk.refused(error)
+            raise
         partition.wake()
 
     def load(self) -> Iterator[tuple[bytes, bytes | None]]:

@@ -17,7 +17,7 @@ from kclient.broker.fetch_sessions import FetchSessions
 from kclient.broker.security.listeners import ListenerSpec
 from kclient.broker.security.sasl_server import SaslServer
 from kclient.broker.session import Session
-from kclient.errors import BrokerError, ProtocolError, UnsupportedVersionError
+from kclient.errors import BrokerError, KafkaStorageError, ProtocolError, UnsupportedVersionError
 from kclient.wire.api import ApiKey
 from kclient.wire.frame import IncomingRequest, decode_request_header, encode_response
 from kclient.wire.message import Request, Response
@@ -214,6 +214,8 @@ class Node:
             try:
                 return await api.handler(context, request)
             except BrokerError as error:
+                if isinstance(error, KafkaStorageError):
+                    self.broker.disk.refused(error)
                 return _error_answer(request, error, context.version)
 
         try:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from kclient.broker.log.config import FOREVER
@@ -70,12 +70,11 @@ class Upkeep:
             try:
                 log.enforce_retention(now)
                 log.compact(now)
-            except KafkaStorageError:
-                logger.exception("cleaning %s-%d failed", *partition)
-        try:
+            except KafkaStorageError as error:
+                logger.info("cleaning %s-%d failed", *partition)
+                self._broker.disk.refused(error)
+        with suppress(KafkaStorageError):  # said where it is written
             self._broker.groups.expire_offsets()
-        except KafkaStorageError:
-            logger.exception("expiring committed offsets failed")
 
     async def _keep_synced(self) -> None:
         """`flush.ms`: no record of a topic waits longer than that for the disk."""
@@ -94,7 +93,8 @@ class Upkeep:
     async def _keep_marks(self) -> None:
         while True:
             await self._pause("replica.high.watermark.checkpoint.interval.ms")
-            self._broker.storage.checkpoint_marks(self._broker.topics.logs())
+            with self._going_on():
+                self._broker.storage.checkpoint_marks(self._broker.topics.logs())
 
     async def _keep_recovery_points(self) -> None:
         """Full segments are written down first, so that after a crash only the last ones are checked."""
@@ -103,11 +103,20 @@ class Upkeep:
             for log in list(self._broker.topics.logs().values()):
                 if log.recovery_point < log.active.base_offset:
                     await _sync(log)
-            self._broker.storage.checkpoint_recovery(self._broker.topics.logs())
+            with self._going_on():
+                self._broker.storage.checkpoint_recovery(self._broker.topics.logs())
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """A disk that refuses, as a full one does, may take what is written the next time."""
+        try:
+            yield
+        except KafkaStorageError as error:
+            self._broker.disk.refused(error)
 
 
 def _report(task: asyncio.Task[None]) -> None:
-    """A disk that refuses ends the work; the broker goes on without it, but not silently."""
+    """What nobody expects ends the work; the broker goes on without it, but not silently."""
     if not task.cancelled() and task.exception() is not None:
         logger.error("%s has ended", task.get_name(), exc_info=task.exception())
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from kclient.broker.api import RequestContext, handles
 from kclient.broker.errors_to_answers import MALFORMED
 from kclient.broker.topics import PartitionState, TopicState, check_name
 from kclient.errors import (
     BrokerError,
+    ClusterAuthorizationFailedError,
     CoordinatorNotAvailableError,
     InvalidRequestError,
     LeaderNotAvailableError,
@@ -19,9 +22,16 @@ from kclient.wire.messages.metadata import (
     MetadataResponse,
 )
 
+log = logging.getLogger(__name__)
+
 ALL_TOPIC_OPERATIONS = 3576  # a bit for each that an anonymous user has where there are no ACLs
 _FIRST_BATCHED_FIND = 4
 _KEY_TYPES = (0, 1, 2)  # groups, transactional ids, share groups
+_TRANSACTION = 1
+NO_TRANSACTIONS = (
+    "The embedded broker of kclient has no transactions yet: leave out the transactional id, or use a "
+    "real Kafka."
+)
 
 
 @handles(MetadataRequest)
@@ -125,6 +135,11 @@ async def find_coordinator(
 def _coordinator(context: RequestContext, key: str, key_type: int) -> FindCoordinatorResponse.Coordinator:
     if key_type not in _KEY_TYPES:
         return _nobody(key, InvalidRequestError(MALFORMED))
+    if key_type == _TRANSACTION:
+        log.warning("%s asks for the transactional id %r. %s", context.client_id, key, NO_TRANSACTIONS)
+        # This is where an answer has a text. Of all codes only those about rights end librdkafka's clients,
+        # which try anything else again until their time is up; and Java's show the text with this one.
+        return _nobody(key, ClusterAuthorizationFailedError(NO_TRANSACTIONS))
     node = context.broker.nodes.get(context.broker.coordinator_of(key))
     if node is None:
         return _nobody(key, CoordinatorNotAvailableError("The coordinator is not available."))

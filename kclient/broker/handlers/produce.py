@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kclient.broker.api import RequestContext, handles
+from kclient.broker.handlers.metadata import NO_TRANSACTIONS
 from kclient.broker.leadership import check_leader, hint_of
 from kclient.broker.log.validate import RecordsRefusedError, TimestampsRefusedError
 from kclient.broker.topics import INTERNAL_TOPICS, PartitionState
@@ -12,6 +13,7 @@ from kclient.errors import (
     InvalidRequestError,
     InvalidRequiredAcksError,
     InvalidTopicError,
+    KafkaStorageError,
     MessageTooLargeError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
@@ -39,7 +41,7 @@ async def produce(context: RequestContext, request: ProduceRequest) -> ProduceRe
     if request.acks not in (-1, 0, 1):
         return _refuse_acks(request)
     if request.transactional_id is not None:
-        raise TransactionalIdAuthorizationFailedError(_NO_TRANSACTIONS)
+        raise TransactionalIdAuthorizationFailedError(NO_TRANSACTIONS)
     responses = [
         ProduceResponse.TopicProduceResponse(
             name=topic.name,
@@ -89,12 +91,16 @@ def _append(
     except _BEFORE_THE_LOG as error:
         return _failed(data.index, error)
     except BrokerError as error:
+        if isinstance(error, KafkaStorageError):
+            context.broker.disk.refused(error)
         answer = _failed(data.index, error)
         # Kafka tells where the log starts once it has come as far as the log.
         if not (error.message or "").startswith("Produce requests"):
             answer.log_start_offset = partition.log.start_offset
         return answer
     partition.wake()
+    if context.broker.disk.refusing:
+        context.broker.disk.wrote()
     return Answer(
         index=data.index,
         base_offset=appended.base_offset,
@@ -147,8 +153,5 @@ async def init_producer_id(context: RequestContext, request: InitProducerIdReque
     if request.transactional_id == "":
         return InitProducerIdResponse(error_code=InvalidRequestError.code, producer_id=-1, producer_epoch=-1)
     if request.transactional_id is not None:
-        raise TransactionalIdAuthorizationFailedError(_NO_TRANSACTIONS)
+        raise TransactionalIdAuthorizationFailedError(NO_TRANSACTIONS)
     return InitProducerIdResponse(producer_id=context.broker.producer_ids.take(), producer_epoch=0)
-
-
-_NO_TRANSACTIONS = "The embedded broker does not support transactions yet."
