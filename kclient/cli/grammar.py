@@ -31,6 +31,7 @@ class Place:
         self._enter(parser)
 
     def _enter(self, parser: argparse.ArgumentParser) -> None:
+        self.parser = parser
         self.options = {name: action for action in parser._actions for name in action.option_strings}
         self.positionals = [action for action in parser._actions if not action.option_strings]
         self.awaited: argparse.Action | None = None

@@ -19,8 +19,10 @@ from typing import NoReturn
 from kclient import __version__
 from kclient.cli.errors import INTERRUPTED, TERMINATED, USAGE, Terminated, exit_code, sentence
 from kclient.cli.grammar import in_order
+from kclient.cli.habits import our_command, our_words
 from kclient.cli.options import add_connection, add_debug
 from kclient.cli.output import fail, is_terminal
+from kclient.cli.parser import Parser
 from kclient.errors import KafkaError
 
 NOUNS = {
@@ -41,7 +43,8 @@ first steps, without any Kafka installed:
   echo '17:three apples' | kclient produce orders -K :
   kclient consume orders -f '%k bought %s\\n' -e
 
-`kclient COMMAND --help` has examples of every command.
+`kclient COMMAND --help` has examples. What you know from Kafka's scripts and kcat is understood:
+  kclient topics --create --topic orders          kclient -C -t orders -o beginning -c 10
 Exit codes: 0 done, 1 failed, 2 called wrongly, 130 ended by Ctrl-C, 143 by SIGTERM.
 """
 CLOSED_PIPE = 0
@@ -57,16 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    parser = parser_for(given)
     if not given or (len(given) == 1 and given[0] in _WITH_VERBS):  # somebody who asks what there is
         with redirect_stdout(sys.stderr), suppress(SystemExit):
-            parser.parse_args([*given, "--help"])
+            parser_for(given).parse_args([*given, "--help"])
         return USAGE
-    options = parser.parse_args(in_order(parser, given))
-    from kclient.cli.logs import logging_to_stderr
-
-    debug: bool = getattr(options, "debug", False)
+    debug = False
     try:
+        words = our_command(given)
+        parser = parser_for(words)
+        options = parser.parse_args(in_order(parser, our_words(parser, words)))
+        debug = getattr(options, "debug", False)
+        from kclient.cli.logs import logging_to_stderr
+
         module = importlib.import_module(f"kclient.cli.{options.noun}")
         with logging_to_stderr(debug), _orderly_termination():
             code: int = module.run(options)
@@ -109,7 +114,7 @@ def _orderly_termination() -> Iterator[None]:
 
 def parser_for(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser, with the options of those nouns that are among the words."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="kclient",
         description="A Kafka client in pure Python.",
         epilog=_EPILOG,

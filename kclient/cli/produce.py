@@ -36,7 +36,9 @@ kclient consume orders -o jsonl -e | kclient produce copy -i jsonl"""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = epilog(_EXAMPLES)
     asks(parser.add_argument("topic", metavar="TOPIC"), "topics")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing: standard input")
+    parser.add_argument(
+        "files", nargs="*", default=[], metavar="FILE", help="what to read; - or nothing: standard input"
+    )
     _add_input(parser)
     _add_record(parser)
     parser.add_argument(

@@ -42,6 +42,15 @@ def moment(text: str, now_ms: int | None = None) -> int:
     return found
 
 
+def is_moment(text: str) -> bool:
+    """Whether it can be read as a point in time."""
+    try:
+        moment(text)
+    except UsageError:
+        return False
+    return True
+
+
 def span(text: str) -> int:
     """A span in milliseconds: `90s`, `1h30m`, `7d`, or ISO 8601 as Kafka's tools have it, `PT1H30M`.
 

@@ -68,12 +68,6 @@ def test_without_a_command_it_says_what_there_is() -> None:
         assert all(f"    {word} " in asked.err for word in known)
 
 
-def test_a_command_that_is_misspelt_is_refused_with_those_there_are() -> None:
-    refused = call("topicz", "list")
-    assert refused.code == 2
-    assert "invalid choice: 'topicz'" in refused.err
-
-
 def test_options_may_stand_before_and_after_the_command(topic: str, servers: str) -> None:
     for words in (
         ["-b", servers, "topics", "list"],
