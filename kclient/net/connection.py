@@ -210,10 +210,12 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
         self._room.set()
         self._ungated.set()
-        waiting = [entry for _, entry in self._in_flight] + list(self._held)
+        sent, unsent = list(self._in_flight), list(self._held)
         self._in_flight.clear()
         self._held.clear()
-        for entry in waiting:
+        for _, entry in sent:
+            entry.done(self._lost(sent=True))
+        for entry in unsent:
             entry.done(self._lost())
         self._frames.discard()
         # Each of them, like the transport, may lead back to here: what is closed must not wait for the
@@ -230,9 +232,13 @@ class Connection(asyncio.BufferedProtocol):
         """Wait until the transport has let go of the socket."""
         await asyncio.shield(self._gone)
 
-    def _lost(self) -> KafkaError:
-        """A new error for each request, because a traceback belongs to one of them."""
-        kind = AuthenticationError if isinstance(self.error, AuthenticationError) else KafkaConnectionError
+    def _lost(self, *, sent: bool = False) -> KafkaError:
+        """A new error for each request, because a traceback belongs to one of them.
+
+        What was sent while the session lasted may have been done, so it is not refused.
+        """
+        refused = isinstance(self.error, AuthenticationError) and not sent
+        kind = AuthenticationError if refused else KafkaConnectionError
         lost = kind(str(self.error))
         lost.__cause__ = self.error
         return lost

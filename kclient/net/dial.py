@@ -22,6 +22,7 @@ from kclient.errors import (
     AuthenticationError,
     ConfigurationError,
     FrameTooLargeError,
+    IllegalSaslStateError,
     KafkaConnectionError,
     KafkaError,
     ProtocolError,
@@ -47,6 +48,8 @@ _UNSUPPORTED_VERSION = 35
 _SESSION_PART = (0.85, 0.95)
 # Seconds after which a source of credentials that failed is asked again, as long as the session lasts.
 _ASK_AGAIN = 1.0
+# Kafka lets a connection authenticate again once a second, and takes that also after the session has ended.
+_ONCE_IN = 1.01
 _FIRST_BYTES = {0x15: "TLS: set security_protocol to SSL or SASL_SSL", 0x48: "HTTP: it is not a Kafka broker"}
 
 
@@ -244,6 +247,7 @@ class SaslSession:
         self._authenticator = authenticator
         self._loop = asyncio.get_running_loop()
         self._ends = 0.0
+        self._not_before = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._renewal: asyncio.Task[None] | None = None
         connection.on_close(self._end)
@@ -258,18 +262,31 @@ class SaslSession:
 
         The token is fetched before the gate closes, so requests wait for the exchange only. What is in
         flight needs no draining: the broker works in order, so it has answered all of it before it reads
-        the handshake.
+        the handshake. A session that ends before its turn has come closes the gate earlier: behind its end
+        the broker would hang up on any other request.
         """
+        gates = 0
         try:
+            wait = self._not_before - self._loop.time()
+            if wait > 0:
+                self._connection.hold()
+                gates += 1
+                await asyncio.sleep(wait)
             exchange = await self._fresh_exchange()
             deadline = Deadline.after(self._loop, self._settings.request_timeout)
             self._connection.hold()
-            try:
-                await self._authenticate(exchange, deadline)
-            finally:
-                self._connection.release()
+            gates += 1
+            await self._authenticate(exchange, deadline)
+            self._not_before = self._loop.time() + _ONCE_IN
+        except IllegalSaslStateError as error:  # it says nothing of our credentials
+            lost = KafkaConnectionError(f"{self._connection.name} did not let this client log in again")
+            lost.__cause__ = error
+            self._connection.close(lost)
         except KafkaError as error:
             self._connection.close(error)
+        finally:  # after closing, so that what was held is not sent
+            for _ in range(gates):
+                self._connection.release()
 
     async def _fresh_exchange(self) -> Exchange:
         """New credentials. Until the session ends the old ones do: a source that fails may work by then."""

@@ -7,11 +7,14 @@ pause, so a renewal that came too late, or that let a request in between its own
 from __future__ import annotations
 
 import asyncio
+import time
 from random import Random
 from typing import Any
 
 import pytest
 
+from kclient import AsyncProducer, TopicPartition
+from kclient.admin import AsyncAdmin, OffsetSpec
 from kclient.cluster.client import Cluster
 from kclient.config import ClientConfig
 from kclient.errors import KafkaConnectionError
@@ -111,3 +114,48 @@ def test_sessions_are_renewed_under_load_without_a_failure_or_a_new_connection(
 
     asyncio.run(work())
     assert len(visitor.connections) == 4
+
+
+class _CachingAgent:
+    """Gives the same token until it is about to expire, as agents on the machines of clouds do."""
+
+    LIFE = 6.0
+    NEXT_BEFORE_END = 0.3
+
+    def __init__(self, visitor: Visitor) -> None:
+        self._visitor = visitor
+        self._token = ""
+        self._expires = 0.0
+        self.asked = 0
+
+    def __call__(self) -> str:
+        self.asked += 1
+        now = time.time()
+        if now > self._expires - self.NEXT_BEFORE_END:
+            self._expires = now + self.LIFE
+            self._token = self._visitor.plant(unsecured_token("admin", lifetime=self.LIFE))
+        return self._token
+
+
+@pytest.mark.alone
+def test_tokens_that_are_about_to_expire_fail_no_record_and_double_none(visitor: Visitor) -> None:
+    """Sessions end with their tokens: some last less than the second in which Kafka takes one login."""
+    agent = _CachingAgent(visitor)
+    options = visitor.options("REAUTH", sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=agent)
+
+    async def work() -> tuple[int, int]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + SECONDS
+        sent = 0
+        async with AsyncProducer(**options) as producer:
+            while loop.time() < until:
+                await producer.send_and_wait("short-sessions", b"value", partition=0)
+                sent += 1
+        async with AsyncAdmin(**options) as admin:
+            partition = TopicPartition("short-sessions", 0)
+            offsets = await admin.list_offsets({partition: OffsetSpec.LATEST})
+            return sent, offsets[partition].offset
+
+    sent, written = asyncio.run(work())
+    assert written == sent
+    assert agent.asked > 2 * SECONDS / agent.LIFE

@@ -39,12 +39,14 @@ from tests.support.virtual_loop import Address, VirtualLoop
 
 UNKNOWN_TOPIC = 3
 UNSUPPORTED_MECHANISM = 33
+ILLEGAL_SASL_STATE = 34
 UNSUPPORTED_VERSION = 35
 SASL_FAILED = 58
 
 Handler: TypeAlias = "Callable[[Exchange], Response]"
 Fault: TypeAlias = "Callable[[Exchange], None]"
 
+_AGAIN_AFTER = 1.0  # seconds, as in Kafka
 _BEFORE_LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
@@ -226,6 +228,7 @@ class Peer(asyncio.Protocol):
         self.lost = False
         self.logged_in_until = float("inf") if broker.cluster.sasl is None else -1.0
         self.handshaken = False
+        self.renewed_at = float("-inf")
         self._received = b""
         self._waiting: deque[bytes] = deque()
         self._busy = False
@@ -345,7 +348,12 @@ def _sasl_handshake(exchange: Exchange) -> Response:
     offered = [sasl.mechanism] if sasl else []
     if exchange.request.mechanism not in offered:
         return SaslHandshakeResponse(error_code=UNSUPPORTED_MECHANISM, mechanisms=offered)
-    exchange.peer.handshaken = True
+    peer, now = exchange.peer, exchange.cluster.loop.time()
+    if peer.logged_in_until >= 0:
+        if now - peer.renewed_at < _AGAIN_AFTER:
+            return SaslHandshakeResponse(error_code=ILLEGAL_SASL_STATE, mechanisms=[])
+        peer.renewed_at = now
+    peer.handshaken = True
     return SaslHandshakeResponse(mechanisms=offered)
 
 

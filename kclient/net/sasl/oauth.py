@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,13 +20,20 @@ from kclient.net.sasl.exchange import Exchange, shown
 from kclient.types import Secret
 from kclient.usercode import call, name_of
 
+log = logging.getLogger(__name__)
+
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, b64token
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x20-\x7e\t\r\n]+")
 _SEPARATOR = "\x01"
 _REFUSAL_LIMIT = 65_536
-# A token is renewed when this part of its life is over, so that none expires on its way to the broker.
+# A new token is asked for when this part of the life of the one in hand is over.
 _USED_LIFE = 0.8
+# Seconds before its end at which a token may expire on its way to the broker.
+_SPARE = 5.0
+# Where the one in hand is still good: seconds that a login waits for a new one, and until the next one does.
+_PATIENCE = 1.0
+_ASK_AGAIN = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +57,12 @@ class TokenProvider(Protocol):
 
 
 class OAuthBearer:
-    """Authenticates with tokens from a callback or provider, which may be async and is awaited on the loop.
+    """Authenticates with tokens from a callback or provider, which may be async and is awaited on the loop:
+    one that waits for the network should be.
 
     A token with a lifetime is kept until four fifths of it are over; connections that need one at the same
-    time share it. `extensions` (KIP-342) go to the broker with the token.
+    time share it. If the source fails or is slow then, the token goes on until it expires. `extensions`
+    (KIP-342) go to the broker with the token.
 
     AWS MSK with IAM is a callback (`pip install aws-msk-iam-sasl-signer-python`):
 
@@ -77,9 +87,10 @@ class OAuthBearer:
         self._extensions = dict(extensions or {})
         self._clock = clock
         self._fetching = asyncio.Lock()
-        self._fetched = 0
+        self._fetches = 0
         self._held: Token | None = None
-        self._held_until = 0.0
+        self._ask_at = 0.0
+        self._good_until = 0.0
 
     def __repr__(self) -> str:
         return f"<OAuthBearer {'with a token' if self._held else 'without a token'}>"
@@ -112,18 +123,36 @@ class OAuthBearer:
         return f"n,,{_SEPARATOR}{''.join(fields)}{_SEPARATOR}".encode()
 
     async def _token(self) -> Token:
-        """The token to use now: the held one, or a new one that whoever waits at the same time gets too."""
-        fetched_before = self._fetched
+        """The token to use now. A source that is down keeps nobody waiting while the one in hand is good."""
+        held, now = self._held, self._clock()
+        if held is None or now >= self._good_until:
+            return await self._fetched()
+        if now < self._ask_at or self._fetching.locked():
+            return held
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await self._fetched()
+        except KafkaError as error:
+            failure = str(error)
+        except TimeoutError:
+            failure = f"it was not there within {_PATIENCE:g} s"
+        log.warning("no new OAuth token, the one in hand goes on: %s", failure)
+        self._ask_at = self._clock() + _ASK_AGAIN
+        return held
+
+    async def _fetched(self) -> Token:
+        """A new token, which logins that wait at the same time share."""
+        fetched_before = self._fetches
         async with self._fetching:
-            if self._held is not None and (
-                self._fetched != fetched_before or self._clock() < self._held_until
-            ):
+            if self._held is not None and self._fetches != fetched_before:
                 return self._held
             asked_at = self._clock()
             token = await _fetch(self._source)
-            self._fetched += 1
+            self._fetches += 1
             self._held = token
-            self._held_until = asked_at + _USED_LIFE * (token.lifetime or 0.0)
+            lifetime = token.lifetime or 0.0
+            self._ask_at = asked_at + _USED_LIFE * lifetime
+            self._good_until = max(self._ask_at, asked_at + lifetime - _SPARE)
             return token
 
 

@@ -570,18 +570,25 @@ async def test_an_answer_before_the_end_is_delivered(loop: VirtualLoop, brokers:
     await connection.wait_closed()
 
 
-async def test_an_authentication_error_stays_one_for_every_request(
+async def test_an_authentication_error_stays_one_for_what_was_not_sent_yet(
     loop: VirtualLoop, brokers: Brokers
 ) -> None:
+    """What was sent may have been done: whoever takes it for refused, and sends it again, doubles it."""
     cluster = brokers()
     cluster[1].plan(FIND, faults.silent)
     connection = await connect(loop, cluster[1])
-    calls = [asyncio.create_task(outcome(connection, key, Deadline.after(loop, 9))) for key in "ab"]
+    sent = [asyncio.create_task(outcome(connection, key, Deadline.after(loop, 9))) for key in "ab"]
+    await asyncio.sleep(1)
+    connection.hold()
+    held = asyncio.create_task(outcome(connection, "c", Deadline.after(loop, 9)))
     await asyncio.sleep(1)
     connection.close(AuthenticationError("the session is over"))
-    failures = await asyncio.gather(*calls)
-    assert [type(failure) for failure in failures] == [AuthenticationError, AuthenticationError]
-    assert [str(failure) for failure in failures] == ["the session is over"] * 2
+    failures = [*await asyncio.gather(*sent, held), await outcome(connection, "d", Deadline.after(loop, 9))]
+    assert [type(failure) for failure in failures] == [KafkaConnectionError] * 2 + [AuthenticationError] * 2
+    assert {str(failure) for failure in failures} == {"the session is over"}
+    for failure in failures:
+        assert isinstance(failure, KafkaError)
+        assert isinstance(failure.__cause__, AuthenticationError)
     await connection.wait_closed()
 
 
