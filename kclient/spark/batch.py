@@ -15,7 +15,7 @@ from kclient.errors import ConfigurationError, KafkaError
 from kclient.spark import options as options_
 from kclient.spark.loss import Policy
 from kclient.spark.offsets import LATEST, Offsets, ending, starting
-from kclient.spark.planning import Range, Task, plan, ranges_between
+from kclient.spark.planning import Range, Task, plan, ranges_between, share_of
 from kclient.spark.reading import plainly, read_task
 from kclient.spark.schema import wanted
 from kclient.spark.subscription import subscription
@@ -41,16 +41,17 @@ class BatchReader(DataSourceReader):
         from kclient.spark.directory import Directory  # noqa: PLC0415 - the client, for the first question
 
         options = self._options
+        directory = Directory(options)
         try:
-            ranges = self._ranges(Directory(options))
+            ranges = self._ranges(directory)
         except KafkaError as error:
             raise plainly(error) from None
         tasks = plan(
             ranges,
             min_partitions=options["minPartitions"],
             max_records=options["maxRecordsPerPartition"],
-            per_task=options["kclient.recordsPerTask"],
-            most_tasks=options["kclient.maxTasks"],
+            share=share_of(options),
+            sizes=directory.record_sizes,
         )
         return [*tasks] or [Task([])]
 

@@ -8,7 +8,7 @@ a query that runs outlasts the minutes in which a cluster is away, and says in t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kclient.cluster.metadata import Topic
@@ -25,7 +25,9 @@ from kclient.errors import (
 from kclient.spark.offsets import EARLIEST, LATEST, Offsets, Spec
 from kclient.spark.options import Options
 from kclient.spark.outages import Outage
+from kclient.spark.planning import Range
 from kclient.spark.session import Session, session_for
+from kclient.spark.sizes import RecordSizes
 from kclient.spark.subscription import subscription
 from kclient.types import OffsetAndMetadata, TopicPartition
 from kclient.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -41,6 +43,7 @@ class Directory:
         self._options = options
         self._subscription = subscription(options)
         self._pairs: tuple[float, dict[TopicPartition, str]] | None = None
+        self._sizes = RecordSizes()
 
     @property
     def session(self) -> Session:
@@ -79,6 +82,10 @@ class Directory:
         nothing_found = [partition for partition, offset in found.items() if offset < 0]
         ends = self.latest(nothing_found) if spec.missing_is_latest else {}
         return spec.settle(partitions, found, ends)
+
+    def record_sizes(self, ranges: Sequence[Range]) -> Mapping[str, float]:
+        """How many bytes an offset of a topic is, about, where that could be found out."""
+        return self._sizes.of(ranges, self.session, self._outage("asking how large records are"))
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Offsets:
         """What a group has committed, without those where it has nothing."""

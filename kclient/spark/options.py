@@ -101,6 +101,11 @@ def size_bytes(given: str) -> int:
     return int(found[1]) * _SIZES[found[2].lower()]
 
 
+def size_bytes_or_0(given: str) -> int:
+    """A size as above, or 0."""
+    return 0 if given.strip() == "0" else size_bytes(given)
+
+
 class Row(NamedTuple):
     """One option: its documented name, how its text is read, its default, and where it means something."""
 
@@ -144,6 +149,7 @@ TABLE: tuple[Row, ...] = (
     Row("kclient.durableInitialOffsets", flag, False, Use.STREAM_READ),
     Row("kclient.topicIds", flag, True, Use.STREAM_READ),
     Row("kclient.recordsPerTask", whole(0), 65_536, Use.READ),
+    Row("kclient.bytesPerTask", size_bytes_or_0, 32 << 20, Use.READ),
     Row("kclient.maxTasks", whole(1), None, Use.READ),
     Row("kclient.batchBytes", size_bytes, 4 << 20, Use.READ),
 )

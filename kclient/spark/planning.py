@@ -1,17 +1,25 @@
 """Ranges of offsets to tasks: large ranges are split as Spark's own source does, small ones packed together.
 
-Pure. A task costs some 25 ms before its first record, so a micro-batch of a few records wants few tasks.
+Pure. A task costs some 25 ms before its first record, so a micro-batch of a few records wants few tasks; but
+records of a megabyte are not few when there are hundreds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import floor
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, floor
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from kclient.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kclient.spark.options import Options
+
+
+# Kafka's default for the largest record.
+_LARGE_RECORD = 1 << 20
 
 
 class Range(NamedTuple):
@@ -50,19 +58,47 @@ def ranges_between(
     return [each for each in found if each.size]
 
 
+class Share(NamedTuple):
+    """How much ranges that share a task may be: records, bytes (0: no limit); and how many tasks at most."""
+
+    records: int
+    size: int
+    most_tasks: int | None = None
+
+    def asks_for_sizes(self, ranges: Sequence[Range]) -> bool:
+        """Whether it matters how large records are: not if none shares a task, nor for a few records."""
+        total = sum(each.size for each in ranges)
+        return bool(
+            self.size
+            and self.records
+            and -(-total // self.records) < len(ranges)
+            and total > self.size // _LARGE_RECORD
+        )
+
+
+def share_of(options: Options) -> Share:
+    return Share(
+        options["kclient.recordsPerTask"], options["kclient.bytesPerTask"], options["kclient.maxTasks"]
+    )
+
+
 def plan(
     ranges: Sequence[Range],
     *,
     min_partitions: int | None,
     max_records: int | None,
-    per_task: int,
-    most_tasks: int | None,
+    share: Share,
+    sizes: Callable[[Sequence[Range]], Mapping[str, float]],
 ) -> list[Task]:
-    """The tasks of a read. Who says how many there should be gets them: packing is for those who do not."""
+    """The tasks of a read. Who says how many there should be gets them: packing is for those who do not.
+
+    `sizes` tells how many bytes an offset is, by topic; it is asked only where that changes anything.
+    """
     pieces = split(ranges, min_partitions, max_records)
     if min_partitions is not None or max_records is not None:
         return [Task([piece]) for piece in pieces]
-    return [Task(group) for group in pack(pieces, per_task, most_tasks)]
+    known = sizes(pieces) if share.asks_for_sizes(pieces) else {}
+    return [Task(group) for group in pack(pieces, share, known)]
 
 
 def split(ranges: Sequence[Range], min_partitions: int | None, max_records: int | None) -> list[Range]:
@@ -99,18 +135,29 @@ def _cut(whole: Range, parts: int) -> list[Range]:
     return [piece for piece in pieces if piece.size]
 
 
-def pack(pieces: Sequence[Range], per_task: int, most_tasks: int | None) -> list[list[Range]]:
-    """Groups of about `per_task` records, at most `most_tasks` of them; 0 records per task packs nothing."""
+def pack(pieces: Sequence[Range], share: Share, sizes: Mapping[str, float]) -> list[list[Range]]:
+    """Groups of about as much as `share` says; 0 records per task packs nothing.
+
+    A range that is too much alone stays whole.
+    """
     number = len(pieces)
-    if per_task:
-        number = min(number, -(-sum(piece.size for piece in pieces) // per_task))
-    if most_tasks is not None:
-        number = min(number, most_tasks)
+    loads = [(piece, _load(piece, share, sizes)) for piece in pieces]
+    if share.records:
+        number = min(number, -(-sum(load for _, load in loads) // share.records))
+    if share.most_tasks is not None:
+        number = min(number, share.most_tasks)
     groups: list[list[Range]] = [[] for _ in range(number)]
-    sizes = [0] * number
+    totals = [0] * number
     # The largest first, each to the group that has least: none ends up with much more than the others.
-    for piece in sorted(pieces, key=lambda each: -each.size):
-        least = sizes.index(min(sizes))
+    for piece, load in sorted(loads, key=lambda each: -each[1]):
+        least = totals.index(min(totals))
         groups[least].append(piece)
-        sizes[least] += piece.size
+        totals[least] += load
     return [sorted(group) for group in groups if group]
+
+
+def _load(piece: Range, share: Share, sizes: Mapping[str, float]) -> int:
+    """How much work a range is, in records; those that are large count for more."""
+    if not share.size:
+        return piece.size
+    return ceil(piece.size * max(1.0, sizes.get(piece.topic, 0.0) * share.records / share.size))

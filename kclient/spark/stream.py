@@ -19,7 +19,7 @@ from kclient.spark import options as options_
 from kclient.spark.changes import begins, report_losses
 from kclient.spark.loss import Policy
 from kclient.spark.offsets import Mark, Offsets, from_json, starting
-from kclient.spark.planning import plan, ranges_between
+from kclient.spark.planning import plan, ranges_between, share_of
 from kclient.spark.reading import plainly, read_task
 from kclient.spark.schema import wanted
 from kclient.spark.subscription import subscription
@@ -117,8 +117,8 @@ class StreamReader(DataSourceStreamReader):
             ranges_between(first, after.offsets, after.ids),
             min_partitions=options["minPartitions"],
             max_records=options["maxRecordsPerPartition"],
-            per_task=options["kclient.recordsPerTask"],
-            most_tasks=options["kclient.maxTasks"],
+            share=share_of(options),
+            sizes=self._directory.record_sizes,
         )
         return [*tasks]
 

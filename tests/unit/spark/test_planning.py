@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,7 +12,7 @@ from kclient.spark.admission import Admission, proportional
 from kclient.spark.changes import begins, report_losses
 from kclient.spark.loss import DataLossError, Facts, Policy, explain
 from kclient.spark.offsets import Mark, Offsets
-from kclient.spark.planning import Range, Task, pack, plan, ranges_between, split
+from kclient.spark.planning import Range, Share, Task, pack, plan, ranges_between, split
 from kclient.types import TopicPartition
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))
@@ -48,15 +49,54 @@ def test_pieces_of_a_split_range_meet() -> None:
 
 
 def test_small_ranges_share_a_task_and_large_ones_do_not() -> None:
-    assert [sizes(group) for group in pack(of(10, 20, 30), 65_536, None)] == [[(0, 10), (1, 20), (2, 30)]]
-    assert [sizes(group) for group in pack(of(60, 20, 30), 55, None)] == [[(0, 60)], [(1, 20), (2, 30)]]
-    assert len(pack(of(10, 20, 30), 0, None)) == 3
-    assert len(pack(of(*[1000] * 9), 1, 4)) == 4
+    assert [sizes(group) for group in pack(of(10, 20, 30), Share(65_536, 0), {})] == [
+        [(0, 10), (1, 20), (2, 30)]
+    ]
+    assert [sizes(group) for group in pack(of(60, 20, 30), Share(55, 0), {})] == [
+        [(0, 60)],
+        [(1, 20), (2, 30)],
+    ]
+    assert len(pack(of(10, 20, 30), Share(0, 0), {})) == 3
+    assert len(pack(of(*[1000] * 9), Share(1, 0, 4), {})) == 4
+
+
+def test_large_records_share_no_task_and_small_ones_do_as_by_number() -> None:
+    share = Share(65_536, 32 << 20)
+    large, huge, small = ({"orders": size} for size in (500_000.0, 1_000_000.0, 500.0))
+
+    assert len(pack(of(*[40] * 6), share, large)) == 4  # 120 MB
+    assert len(pack(of(*[5_000] * 12), share, huge)) == 12  # 60 GB
+    assert pack(of(*[40] * 6), share, small) == pack(of(*[40] * 6), share, {})
+    assert len(pack(of(*[5_000] * 12), share, {"others": 1e6})) == 1
+    mixed = [Range("orders", 0, 0, 10), Range("others", 0, 0, 60), Range("others", 1, 0, 60)]
+    assert pack(mixed, share, {"orders": 2.0, "others": 500_000.0}) == [mixed[:2], mixed[2:]]
+
+
+def test_sizes_are_asked_for_only_where_they_decide_something() -> None:
+    asked: list[int] = []
+
+    def ask(ranges: Sequence[Range]) -> dict[str, float]:
+        asked.append(len(ranges))
+        return {}
+
+    def tasks(*counts: int, share: Share, least: int | None = None) -> int:
+        return len(plan(of(*counts), min_partitions=least, max_records=None, share=share, sizes=ask))
+
+    share = Share(1000, 32 << 20)
+    assert tasks(5000, share=share) == 1  # alone
+    assert tasks(5000, 3000, share=share) == 2  # by their number already
+    assert tasks(10, 20, share=share) == 1  # too few to be much, however large
+    assert tasks(400, 300, share=Share(1000, 0)) == 1  # not wanted
+    assert tasks(400, 300, share=share, least=2) == 2  # said otherwise
+    assert asked == []
+    assert tasks(400, 300, 200, share=share) == 1
+    assert asked == [3]
 
 
 def test_who_says_how_many_tasks_there_should_be_gets_them() -> None:
     def tasks(least: int | None, most: int | None) -> list[Task]:
-        return plan(of(10, 10, 10), min_partitions=least, max_records=most, per_task=1000, most_tasks=None)
+        share = Share(1000, 0)
+        return plan(of(10, 10, 10), min_partitions=least, max_records=most, share=share, sizes=lambda _: {})
 
     assert [len(tasks(None, None)), len(tasks(2, None)), len(tasks(None, 5))] == [1, 3, 6]
 
