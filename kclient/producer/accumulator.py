@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from enum import Enum, IntEnum
+from threading import get_ident
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,8 @@ class Accumulator:
         self._largest_compressed = config.decompressed_batch_max_bytes if config.codec else None
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._refusal: KafkaError | None = None
+        # Where callbacks run.
+        self._thread = get_ident()
         # Whether records are taken from whoever appends now, although there is a refusal.
         self._admits: Callable[[], bool] = _nobody
         # The most that is claimed at once. A caller on the loop lowers it, to be asked again in time.
@@ -283,7 +286,7 @@ class Accumulator:
     def new_chunk(self, topic: str) -> Chunk:
         """An empty chunk whose time begins now."""
         now = self._now()
-        return Chunk(topic, self.lock, now, now + self._delivery_timeout)
+        return Chunk(topic, self.lock, now, now + self._delivery_timeout, self._thread)
 
     def drain(self) -> list[Chunk]:
         """Take all chunks away, those appended to first in front."""

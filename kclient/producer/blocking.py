@@ -47,7 +47,8 @@ class Producer:
             print(delivery.result(timeout=10).offset)
 
     The options and promises are those of `AsyncProducer`. Threads may share a producer, and should: their
-    records then share batches. Processes may not. Callbacks of deliveries run on the producer's own thread.
+    records then share batches. Processes may not. Callbacks of deliveries run on the producer's own thread,
+    or on the event loop where they were given.
     The constructor does not connect: `start` (or `with`) does and says at once if that fails.
     """
 

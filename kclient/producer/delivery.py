@@ -21,13 +21,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
 from copy import copy
+from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, KafkaTimeoutError
 from kclient.producer.part import WIDTH, Columns, Part, Watcher
+from kclient.producer.watchers import Elsewhere, call, joined, nobody, without
 from kclient.runtime import wait_in_thread
 from kclient.types import RecordMetadata
 from kclient.usercode import report
@@ -50,6 +51,7 @@ class Chunk:
 
     __slots__ = (
         "_found",
+        "_noted_at",
         "claimed_at",
         "columns",
         "deadline",
@@ -66,6 +68,7 @@ class Chunk:
         "origin",
         "parts",
         "size",
+        "thread",
         "ticked",
         "ticks",
         "topic",
@@ -73,7 +76,12 @@ class Chunk:
     )
 
     def __init__(
-        self, topic: str, lock: AbstractContextManager[object], opened: float, deadline: float
+        self,
+        topic: str,
+        lock: AbstractContextManager[object],
+        opened: float,
+        deadline: float,
+        thread: int = 0,
     ) -> None:
         self.topic = topic
         # What makes deliveries of one chunk equal, also to those who have a part of it only.
@@ -99,10 +107,14 @@ class Chunk:
         self.left = 0
         # Whom to call: place, watcher, place, watcher ..., None from the drain on.
         self.noted: list[Any] | None = []
+        # At which length of that list the indices of places in it were looked up, and what was found.
+        self._noted_at: tuple[int, dict[int, list[int]]] | None = None
         # Whom to call of those who came later, by the places of records.
         self.watched: dict[int, Watcher] = {}
         self.finished: list[Callable[[], object]] = []
         self.lock = lock
+        # Where watchers are called, unless they came from another loop: the thread of the producer's.
+        self.thread = thread
         # The parts of which the second knows where each record is.
         self._found: tuple[list[Part], dict[int, tuple[Part, int]]] | None = None
 
@@ -135,12 +147,13 @@ class Chunk:
         column: list[Watcher | None] = [None] * records
         for place, watcher in zip(places, watchers, strict=True):
             rank = place // WIDTH
-            column[rank] = _joined(column[rank], watcher)
+            column[rank] = joined(column[rank], watcher)
         return column
 
     def cut(self, parts: list[Part], records: int) -> None:
         """From now on the records are in `parts`."""
         self.parts = parts
+        self._noted_at = None
         self.left = records
         self.flat = []
         self.columns = None
@@ -167,17 +180,59 @@ class Chunk:
         watched = self.watched
         while True:
             earlier = watched.get(place)
-            joined = _joined(earlier, watcher)
+            both = joined(earlier, watcher)
             with self.lock:  # no calls in here: see `accumulator`
                 present = watched[place] if place in watched else None  # noqa: SIM401
                 if present is earlier:
-                    watched[place] = joined
+                    watched[place] = both
                     break
         found = self.find(place)
         if found is not None and found[0].settled:
             mine = watched.pop(place, None)
             if mine is not None:
-                _call(mine, _settled_delivery(*found))
+                call(mine, _settled_delivery(*found))
+
+    def forget(self, place: int, callback: Watcher) -> int:
+        """Have `callback` not called for a record that is not settled; how many times it was there.
+
+        What another thread is cutting into parts in this moment is not found.
+        """
+        noted, found = self.noted, self.find(place)
+        removed = 0 if noted is None else self._forget_noted(noted, place, callback)
+        if found is not None:
+            part, rank = found
+            watchers = part.watchers
+            if watchers is not None:
+                kept, count = without(watchers[rank], callback)
+                if count:
+                    part.watchers = column = watchers if isinstance(watchers, list) else list(watchers)
+                    column[rank] = kept
+                    removed += count
+        late = self.watched.get(place)
+        kept, count = without(late, callback)
+        with self.lock:  # no calls in here: see `accumulator`
+            if count and place in self.watched and self.watched[place] is late:
+                if kept is None:
+                    del self.watched[place]
+                else:
+                    self.watched[place] = kept
+                removed += count
+        return removed
+
+    def _forget_noted(self, noted: list[Any], place: int, callback: Watcher) -> int:
+        known = self._noted_at
+        if known is None or known[0] != len(noted):
+            # Once for many: `asyncio.wait` takes its callback back from everything that it waited for.
+            at: dict[int, list[int]] = {}
+            for index in range(0, len(noted), WIDTH):
+                at.setdefault(noted[index], []).append(index + 1)
+            self._noted_at = known = (len(noted), at)
+        removed = 0
+        for index in known[1].get(place, ()):
+            if noted[index] == callback:
+                noted[index] = nobody
+                removed += 1
+        return removed
 
     def when_finished(self, callback: Callable[[], object]) -> bool:
         """Have `callback` called once all records are settled; False when they already are."""
@@ -208,13 +263,13 @@ class Chunk:
 
     def call_finished(self) -> None:
         """Call whoever waits for all records, which are settled. What they raise is logged."""
-        nobody: list[Callable[[], object]] = []
+        nothing: list[Callable[[], object]] = []
         with self.lock:  # one who comes later finds no record left
-            finished, self.finished = self.finished, nobody
+            finished, self.finished = self.finished, nothing
         for callback in finished:
             try:
                 callback()
-            except BaseException as error:  # noqa: BLE001 - see `_call`
+            except BaseException as error:  # noqa: BLE001 - see `call`
                 report(log, f"the callback of deliveries to {self.topic},", callback, error)
 
     def call_watchers(self, part: Part) -> None:
@@ -228,7 +283,7 @@ class Chunk:
                     delivery = Delivery()
                     delivery._part = part
                     delivery._rank = rank
-                    try:  # as `_call`, without the call
+                    try:  # as `call`, without the call
                         watcher(delivery)
                     except BaseException as error:  # noqa: BLE001 - see there
                         report(log, f"the callback of a delivery to {part.topic},", watcher, error)
@@ -238,7 +293,7 @@ class Chunk:
         for rank, place in enumerate(part.places):
             for watcher in (watchers[rank] if watchers else None, take(place, None)):
                 if watcher is not None:
-                    _call(watcher, _settled_delivery(part, rank))
+                    call(watcher, _settled_delivery(part, rank))
 
 
 def _settled_delivery(part: Part, rank: int) -> Delivery:
@@ -246,31 +301,6 @@ def _settled_delivery(part: Part, rank: int) -> Delivery:
     delivery._part = part
     delivery._rank = rank
     return delivery
-
-
-def _call(watcher: Watcher, delivery: Delivery) -> None:
-    # What it raises ends with it: records behind its own would never be settled, and the connection whose
-    # answer is being read would be lost.
-    try:
-        watcher(delivery)
-    except BaseException as error:  # noqa: BLE001
-        report(log, f"the callback of a delivery to {delivery.topic},", watcher, error)
-
-
-class _Several(tuple["Watcher", ...]):
-    """Watchers of one record, in the order in which they came."""
-
-    __slots__ = ()
-
-    def __call__(self, delivery: Delivery) -> None:
-        for watcher in self:
-            _call(watcher, delivery)
-
-
-def _joined(earlier: Watcher | None, later: Watcher) -> Watcher:
-    if earlier is None:
-        return later
-    return _Several((*earlier, later) if isinstance(earlier, _Several) else (earlier, later))
 
 
 class Delivery:
@@ -281,6 +311,10 @@ class Delivery:
 
     `result` is for threads, `add_done_callback` for neither waiting nor asking. A record that could not be
     delivered raises the reason.
+
+    What asyncio takes in place of a future it takes: `wait`, `gather`, `wait_for`, `shield`, `as_completed`.
+    It is none, as `asyncio.isfuture` says, because a record that was sent cannot be cancelled: a wait that
+    is cancelled, or runs out of time, ends by itself and leaves the delivery as it was.
     """
 
     __slots__ = ("_chunk", "_part", "_place", "_rank")
@@ -320,6 +354,14 @@ class Delivery:
         """Whether the fate of the record is known."""
         return self._settled_part() is not None
 
+    def cancelled(self) -> bool:
+        """Never: what was sent cannot be taken back."""
+        return False
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - as futures have it
+        """Does nothing and says so: what was sent cannot be taken back."""
+        return False
+
     def exception(self) -> KafkaError | None:
         """Why the record was not delivered; None where it was, or where that is not known yet."""
         try:
@@ -348,13 +390,18 @@ class Delivery:
     def add_done_callback(self, callback: Watcher) -> None:
         """Have `callback(delivery)` called once the fate is known: at once, or later on the event loop.
 
-        It must not block, and what it raises is logged.
+        That is the loop which runs here, or else the producer's. It must not block, and what it raises is
+        logged.
         """
         try:
             chunk = self._chunk
         except AttributeError:  # settled before it was made
-            _call(callback, self)
+            call(callback, self)
             return
+        if get_ident() != chunk.thread:  # asked first: asking for the loop is dear in Python 3.11
+            running = asyncio._get_running_loop()
+            if running is not None:
+                callback = Elsewhere(running, callback)
         # Without the lock, whose cost was measurable: one step notes it, in a list that may be taken away.
         noted = chunk.noted
         if noted is None:
@@ -363,6 +410,10 @@ class Delivery:
         noted += (self._place, callback)
         if chunk.noted is not noted:
             chunk.note_late(noted, self._place, callback)
+
+    def remove_done_callback(self, callback: Watcher) -> int:
+        """Have `callback` not called; how many times it was there. It may just be under way."""
+        return 0 if self.done() else self._chunk.forget(self._place, callback)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if self.done():
@@ -379,15 +430,7 @@ class Delivery:
             if not woken.done():
                 woken.set_result(delivery)
 
-        def called(delivery: Delivery) -> None:
-            # The producer may live on another loop than the one that waits.
-            if asyncio._get_running_loop() is loop:
-                settle(delivery)
-            else:
-                with suppress(RuntimeError):  # that loop is closed, and whoever waited on it gone
-                    loop.call_soon_threadsafe(settle, delivery)
-
-        self.add_done_callback(called)
+        self.add_done_callback(settle)
         return woken
 
     def _wait(self, timeout: float) -> bool:

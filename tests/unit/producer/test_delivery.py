@@ -14,10 +14,11 @@ import pytest
 
 from kclient.clock import Deadline
 from kclient.errors import InvalidRecordError, KafkaError, KafkaTimeoutError
-from kclient.producer.delivery import Chunk, Delivery, _Several
+from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.ledger import Ledger
 from kclient.producer.many import Deliveries
 from kclient.producer.part import WIDTH, Part
+from kclient.producer.watchers import Several
 from kclient.runtime import brief_lock
 from kclient.types import TimestampType
 
@@ -283,7 +284,7 @@ class Meddling(dict[int, object]):
         found = super().get(place, default)
         if found is not None and self.meddle is not None:
             meddle, self.meddle = self.meddle, None
-            self[place] = _Several((found, meddle))  # type: ignore[arg-type]
+            self[place] = Several((found, meddle))  # type: ignore[arg-type]
         return found
 
 
