@@ -41,6 +41,12 @@ def text(given: str) -> str:
     return given
 
 
+def topic_name(given: str) -> str:
+    if not given.strip():
+        raise ValueError("the name of a topic")
+    return given
+
+
 def flag(given: str) -> bool:
     lowered = given.strip().lower()
     if lowered not in ("true", "false"):
@@ -138,7 +144,7 @@ TABLE: tuple[Row, ...] = (
     Row("maxRecordsPerPartition", whole(1), None, Use.READ),
     Row("groupIdPrefix", text, None, Use.READ),
     Row("includeHeaders", flag, False, Use.ALL),
-    Row("topic", text, None, Use.WRITE),
+    Row("topic", topic_name, None, Use.WRITE),
     # Ours.
     Row("keyFormat", text, None, Use.ALL),
     Row("valueFormat", text, None, Use.ALL),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
+from kclient.errors import KafkaError
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -23,21 +25,25 @@ class KafkaDataSource(DataSource):
         return "kclient"
 
     def schema(self) -> StructType:
-        schema: StructType = _module("schema").default_schema(self.options)
+        schema: StructType = _made("schema", "default_schema", self.options)
         return schema
 
     def reader(self, schema: StructType) -> Any:
-        return _module("batch").BatchReader(self.options, schema)
+        return _made("batch", "BatchReader", self.options, schema)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
-        return _module("stream").stream_reader(self.options, schema)
+        return _made("stream", "stream_reader", self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        return _module("sink").batch_writer(self.options, schema, overwrite)
+        return _made("sink", "batch_writer", self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
-        return _module("sink").stream_writer(self.options, schema, overwrite)
+        return _made("sink", "stream_writer", self.options, schema, overwrite)
 
 
-def _module(name: str) -> Any:
-    return import_module(f"kclient.spark.{name}")
+def _made(module: str, name: str, *arguments: Any) -> Any:
+    """What a function or class of a module of ours gives; errors lose their frames, which Spark prints."""
+    try:
+        return getattr(import_module(f"kclient.spark.{module}"), name)(*arguments)
+    except KafkaError as error:
+        raise import_module("kclient.spark.reading").plainly(error) from None

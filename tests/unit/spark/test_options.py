@@ -30,6 +30,7 @@ def test_names_are_found_in_any_case_and_defaults_are_sparks() -> None:
         ({"bootstrap.servers": "x:1"}, Use.READ, "did you mean 'kafka.bootstrap.servers'"),
         ({"endingOffsets": "latest"}, Use.STREAM_READ, "'endingOffsets' is for a batch read, not for a stre"),
         ({"topic": "x"}, Use.BATCH_READ, "'topic' is for writing"),
+        ({"topic": " "}, Use.BATCH_WRITE, "topic=' ' must be the name of a topic"),
         ({"minPartitions": "0"}, Use.READ, "minPartitions='0' must be a whole number, 1 or more"),
         ({"failOnDataLoss": "maybe"}, Use.READ, "failOnDataLoss='maybe' must be true or false"),
         ({"maxTriggerDelay": "soon"}, Use.STREAM_READ, "must be a duration"),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -12,6 +16,7 @@ from kclient.spark.directory import Directory
 from kclient.spark.options import Use, parse
 from kclient.spark.properties import as_given, in_given_names
 from kclient.spark.sink import batch_writer
+from kclient.spark.source import KafkaDataSource
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
 CASES: dict[str, tuple[dict[str, str], str]] = {
@@ -96,3 +101,18 @@ def test_any_error_may_name_an_option_and_stays_what_it_is() -> None:
     assert again is error
     assert str(again) == "not within 5 s (kafka.request.timeout.ms)"
     assert str(as_given(KafkaConnectionError(), ConsumerConfig, {})) == ""
+
+
+@pytest.mark.parametrize("call", ["schema", "reader", "writer", "streamReader", "streamWriter"])
+def test_what_a_source_refuses_has_no_frames_of_ours_in_between(call: str) -> None:
+    """Spark prints the whole traceback, of which a user reads the last line."""
+    source = KafkaDataSource({"kafka.bootstrap.servers": "https://x"})
+    schema = StructType([StructField("value", BinaryType())])
+    arguments: list[Any] = {"schema": [], "reader": [schema], "streamReader": [schema]}.get(
+        call, [schema, False]
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        getattr(source, call)(*arguments)
+
+    assert [Path(frame.filename).name for frame in extract_tb(raised.tb)][1:] == ["source.py", "source.py"]
+    assert raised.value.__cause__ is raised.value.__context__ is None
