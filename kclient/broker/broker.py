@@ -44,6 +44,10 @@ handlers.load()
 PLAINTEXT = ListenerSpec("PLAINTEXT", "PLAINTEXT")
 
 
+# Clients that ask the operating system for the time (aiokafka does, in C) are far ahead of a clock of a test.
+_NO_LATEST_TIMESTAMP = {"log.message.timestamp.after.max.ms": str((1 << 63) - 1)}
+
+
 class Broker:
     """An embedded Kafka cluster. `config` holds broker settings under Kafka's names."""
 
@@ -63,7 +67,9 @@ class Broker:
         if nodes < 1:
             raise ConfigurationError(f"nodes={nodes}: a cluster has at least one")
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.settings = BrokerSettings(config)
+        self.settings = BrokerSettings(
+            config if clock is None else {**_NO_LATEST_TIMESTAMP, **(config or {})}
+        )
         self.clock = clock or SystemClock()
         self.random = Random(seed)  # noqa: S311 - ids of topics, not secrets
         self.users = UserStore()

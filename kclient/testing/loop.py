@@ -21,7 +21,9 @@ from typing import Any, NoReturn, TypeVar
 
 from kclient.testing.errors import DeadlockError, EndlessLoopError, UnsupportedError
 from kclient.testing.network import Network
+from kclient.testing.refusals import refuse_the_rest
 from kclient.testing.server import MemoryServer
+from kclient.testing.sockets import ConnectedSockets
 from kclient.testing.waiting import describe_tasks
 
 T = TypeVar("T")
@@ -93,6 +95,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._numbers = itertools.count()
         self.random = Random(seed)  # noqa: S311 - a seed that gives the same numbers again is what it is for
         self.network = Network(self, self.random)
+        self._connected = ConnectedSockets(self.network)
         self.set_task_factory(self._make_task)
 
     def __repr__(self) -> str:
@@ -163,7 +166,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> Any:
         """Try the addresses of a name in turn; options for sockets are taken and have no meaning."""
         _no_tls(ssl)
-        _no_socket(sock)
+        if sock is not None:
+            protocol = protocol_factory()
+            return self._connected.adopt(sock, protocol), protocol
         failures: list[OSError] = []
         for found in await self.getaddrinfo(host, port):
             try:
@@ -175,6 +180,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if len(failures) == 1:
             raise failures[0]
         raise OSError(f"Multiple exceptions: {', '.join(map(str, failures))}")
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        """For what connects a socket by itself and hands it to `create_connection`."""
+        await self._connected.connect(sock, address[:2])
 
     async def create_server(  # noqa: PLR0913 - as asyncio has it
         self,
@@ -206,17 +215,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
             "call it on the loop, or hide it behind something that the test replaces"
         )
 
-    async def start_tls(self, *_: Any, **__: Any) -> NoReturn:
-        _no_tls(True)
-        raise AssertionError
-
-    async def create_datagram_endpoint(self, *_: Any, **__: Any) -> NoReturn:
-        raise UnsupportedError("a simulation has no datagrams, only connections")
-
-    async def connect_accepted_socket(self, *_: Any, **__: Any) -> NoReturn:
-        _no_socket(True)
-        raise AssertionError
-
     def _make_task(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -238,6 +236,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             f"deadlock at {self._now:.6f} s of virtual time: every task waits and no timer or packet is "
             f"under way{because}\n{describe_tasks(self)}"
         )
+
+
+refuse_the_rest(VirtualLoop)
 
 
 def _no_tls(ssl: Any) -> None:

@@ -1,10 +1,11 @@
 """`simulate`: a coroutine on virtual time and a network of its own, and a look at what it left behind.
 
 One seed gives one history. All that is random comes from the seed: the network's own draws,
-`Simulation.random` and, for the time of the run, the module `random`. Python's garbage collector runs at
-fixed points, because finalizers are events too. What stays outside is what asks the operating system
-(`time.time()`, `os.urandom`, `uuid.uuid4`) and the order of sets, which differs from process to process for
-strings and from run to run for objects without a hash of their own.
+`Simulation.random` and, for the time of the run, the module `random`. The module `time` has virtual time.
+Python's garbage collector runs at fixed points, because finalizers are events too. All three belong to the
+process, so one simulation runs at a time. What stays outside is what asks the operating system
+(`datetime.now()`, `os.urandom`, `uuid.uuid4`) and the order of sets, which differs from process to process
+for strings and from run to run for objects without a hash of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import random as global_random
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
@@ -23,6 +25,7 @@ from typing import Any, TypeVar
 from kclient.testing.clock import DEFAULT_START, VirtualClock
 from kclient.testing.errors import LeftoverError, SimulationError
 from kclient.testing.loop import VirtualLoop
+from kclient.testing.module_time import virtual_time
 from kclient.testing.network import Network
 from kclient.testing.pipe import Pipe
 from kclient.testing.trace import Trace
@@ -34,6 +37,8 @@ SEED_VARIABLE = "KCLIENT_SIMULATION_SEED"
 _WIND_DOWN = 10.0  # seconds in which packets that are under way at the end may arrive
 _ROUNDS = 10  # and those of the loop in which what arrived last may have its consequences
 _SHOWN = 10
+# A simulation takes what belongs to the process. Reentrant: one within another is refused by asyncio.
+_ONE_AT_A_TIME = threading.RLock()
 
 
 class Simulation:
@@ -73,7 +78,7 @@ def simulate(
     more, `EndlessLoopError` after `max_iterations` of the loop, and `LeftoverError` if tasks, timers,
     connections or servers outlive `main` (unless `allow_leftovers`) or an exception reached nobody.
     `start` is the time of day at its beginning. The environment variable KCLIENT_SIMULATION_SEED overrides
-    `seed`.
+    `seed`. Threads that simulate at the same time wait for each other.
 
     >>> import asyncio
     >>> from kclient.testing import Simulation, simulate
@@ -83,9 +88,16 @@ def simulate(
     >>> simulate(main)
     3600.0
     """
-    simulation = Simulation(int(os.environ.get(SEED_VARIABLE, seed)), start, max_iterations)
+    with _ONE_AT_A_TIME:
+        simulation = Simulation(int(os.environ.get(SEED_VARIABLE, seed)), start, max_iterations)
+        return _simulate(main, simulation, allow_leftovers)
+
+
+def _simulate(
+    main: Callable[[Simulation], Coroutine[Any, Any, T]], simulation: Simulation, allow_leftovers: bool
+) -> T:
     try:
-        with _same_every_time(simulation.seed):
+        with _same_every_time(simulation.seed), virtual_time(simulation.loop, simulation.clock):
             try:
                 result = simulation.loop.run_until_complete(main(simulation))
                 simulation.loop.run_until_complete(_wind_down(simulation.network))

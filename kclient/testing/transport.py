@@ -13,6 +13,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, cast
 
 from kclient.testing.errors import UnsupportedError
+from kclient.testing.sockets import MemorySocket
 
 if TYPE_CHECKING:
     from kclient.testing.network import Network
@@ -47,6 +48,7 @@ class MemoryTransport(asyncio.Transport):
         self._closing = False
         self._end_sent = False
         self._reset_sent = False
+        self._socket: MemorySocket | None = None  # made for those that ask
         self._out.taken = self._make_room
         self._in.receiver = self
         self._in.context = context
@@ -61,6 +63,10 @@ class MemoryTransport(asyncio.Transport):
     # What a protocol calls
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "socket":
+            if self._socket is None:
+                self._socket = MemorySocket(self._out.source, self._out.target)
+            return self._socket
         return {"peername": self._out.target, "sockname": self._out.source}.get(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
@@ -152,6 +158,8 @@ class MemoryTransport(asyncio.Transport):
 
     def take_end(self) -> None:
         """The end of the stream has arrived."""
+        if self._socket is not None:
+            self._socket.no_more()
         if self._closing:
             return
         try:
@@ -236,6 +244,8 @@ class MemoryTransport(asyncio.Transport):
     def _lose(self, error: Exception | None) -> None:
         if not self.lost:
             self.lost = True
+            if self._socket is not None:
+                self._socket.close()
             self._ended(self)
             self._protocol.connection_lost(error)
 

@@ -16,7 +16,9 @@ def run_pytest(project: Path, files: dict[str, str], *options: str) -> subproces
     """Write files into a directory and run the tests there."""
     for name, text in files.items():
         (project / name).write_text(text, encoding="utf-8")
-    (project / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n", encoding="utf-8")
+    (project / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n", encoding="utf-8"
+    )
     installed = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
     load = [] if installed else ["-p", PLUGIN]  # not twice: pytest refuses that
     return subprocess.run(

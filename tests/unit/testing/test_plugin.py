@@ -32,6 +32,31 @@ def test_a_cluster_of_three(kafka_cluster):
     with Admin(bootstrap_servers=kafka_cluster.bootstrap_servers) as admin:
         assert len(admin.describe_cluster().brokers) == 3
 """
+USES_ASYNCIO = """
+import pytest
+import pytest_asyncio
+from kclient import AsyncConsumer, AsyncProducer
+
+@pytest_asyncio.fixture
+async def producer(kafka_broker):
+    async with AsyncProducer(bootstrap_servers=kafka_broker.bootstrap_servers) as producer:
+        yield producer
+
+@pytest.mark.asyncio
+async def test_an_order_arrives(kafka_broker, producer):
+    await producer.send_and_wait("orders", b"three apples")
+    options = {"bootstrap_servers": kafka_broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+    async with AsyncConsumer("orders", **options) as consumer:
+        assert (await consumer.getone()).value == b"three apples"
+
+@pytest.mark.asyncio
+async def test_a_producer_goes_on_without_a_node(kafka_cluster):
+    kafka_cluster.create_topic("orders", 3, 3)
+    async with AsyncProducer(bootstrap_servers=kafka_cluster.bootstrap_servers) as producer:
+        kafka_cluster.stop_node(1)
+        for partition in range(3):
+            await producer.send_and_wait("orders", b"order", partition=partition)
+"""
 OWN_FIXTURE = """
 import pytest
 
@@ -52,6 +77,18 @@ def broker_threads() -> int:
 def test_the_fixtures_give_brokers_that_clients_can_use(tmp_path: Path) -> None:
     outcome = run_pytest(tmp_path, {"test_users.py": USES_BOTH})
     assert "3 passed" in outcome.stdout, outcome.stdout
+
+
+def test_tests_and_fixtures_of_pytest_asyncio_use_them(tmp_path: Path) -> None:
+    outcome = run_pytest(tmp_path, {"test_users.py": USES_ASYNCIO})
+    assert "2 passed" in outcome.stdout, outcome.stdout
+    outcome = run_pytest(
+        tmp_path,
+        {"test_users.py": USES_ASYNCIO.replace("@pytest.mark.asyncio\n", "")},
+        "-o",
+        "asyncio_mode=auto",
+    )
+    assert "2 passed" in outcome.stdout, outcome.stdout
 
 
 @pytest.mark.parametrize(
