@@ -11,7 +11,7 @@ cluster in which leaders and coordinators can be moved, and nodes stopped and st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -125,23 +125,23 @@ class Broker:
             found.append(f"{chosen.spec.host}:{chosen.port}")
         return ",".join(found)
 
-    async def start(self) -> None:
-        """Open everything, or nothing.
+    async def start(self, opened: Callable[[int, int], None] | None = None) -> None:
+        """Open everything, or nothing; `opened` is told how many of how many stored partitions are open.
 
         Raises what the operating system says about a port, and `DataDirectoryError` for a data directory that
         cannot be used.
         """
         try:
             with _about_the_directory():
-                await self._start()
+                await self._start(opened)
         except BaseException:
             await self.stop()
             raise
 
-    async def _start(self) -> None:
+    async def _start(self, opened: Callable[[int, int], None] | None) -> None:
         self.storage.claim()
         self._to_close.callback(self.storage.release)
-        self.topics.load(list(self.nodes))
+        self.topics.load(list(self.nodes), opened)
         # Only now: closing marks the directory as left in order, which one that could not be read is not.
         self._to_close.callback(self.topics.close)
         self.cluster_id = self.storage.identify(self.cluster_id)

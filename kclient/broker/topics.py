@@ -105,13 +105,21 @@ class TopicCatalogue:
         # Deleted, and their directories perhaps not yet removed.
         self._deleted: list[SavedTopic] = []
 
-    def load(self, nodes: list[int]) -> None:
-        """Open what an earlier run left; every partition begins an epoch, as after any loss of its leader."""
-        for saved in self._storage.load():
+    def load(self, nodes: list[int], opened: Callable[[int, int], None] | None = None) -> None:
+        """Open what an earlier run left; every partition begins an epoch, as after any loss of its leader.
+
+        `opened` is told how many partitions of how many are open.
+        """
+        found = self._storage.load()
+        done, total = 0, sum(len(saved.replicas) for saved in found)
+        for saved in found:
             topic = self._add(saved._replace(replicas=[], epochs=[]))
             for replicas, epoch in zip(saved.replicas, saved.epochs, strict=True):
                 alive = tuple(node for node in replicas if node in nodes) or (nodes[0],)
                 self._add_partition(topic, alive, epoch + 1)
+                done += 1
+                if opened is not None:
+                    opened(done, total)
         self.save()
 
     def topic(self, name: str | None, topic_id: uuid.UUID | None = None) -> TopicState:

@@ -41,6 +41,8 @@ class _Once(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
+        if record.name.startswith("kclient.broker"):  # runs for days, and what comes again is news
+            return True
         if text in self._said or record.name.startswith("kclient.cluster"):
             return False
         self._said.add(text)

@@ -46,8 +46,12 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+
+    def end(self) -> None:
         """Take the bar away: what is left on the screen is the output."""
         if self._on_screen:
+            self._on_screen = False
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 

@@ -33,7 +33,7 @@ def test_every_line_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Monkey
     with RunningBroker() as kafka:
         monkeypatch.setenv("KCLIENT_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
         for block, line in LINES:
-            _run(block, line)
+            _run(block, line.replace("localhost:9092", kafka.bootstrap_servers))
     assert (tmp_path / "copy.jsonl").read_text().count("\n") == 5
     assert (tmp_path / "saved.csv").read_text().count("\n") == 4
 
