@@ -35,7 +35,10 @@ class LoopTime(Protocol):
 
 def fine_time(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
     """Monotonic time in much less than milliseconds: the loop's own, unless that is as coarse as uvloop's."""
-    return loop.time if isinstance(loop, asyncio.BaseEventLoop) else time.monotonic
+    if not isinstance(loop, asyncio.BaseEventLoop):
+        return time.monotonic
+    # The loop's own, without the call around it.
+    return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,10 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from enum import Enum, IntEnum
 from threading import get_ident
-from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from kclient.errors import KafkaError, RecordTooLargeError
-from kclient.producer.delivery import Chunk, Delivery
+from kclient.producer.delivery import NEVER, Chunk, Delivery
 from kclient.producer.part import WIDTH, Odd
 from kclient.producer.records import check_topic
 from kclient.records.sizes import BATCH_OVERHEAD, RECORD_OVERHEAD, headers_size
@@ -39,22 +38,20 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kclient.producer.config import ProducerConfig
+    from kclient.producer.stamps import Stamps
     from kclient.types import Header
 
 # A chunk is closed at this size, which is when a caller lets the loop run: large enough for work per chunk to
 # be small per record, small enough for answers to be read in time, and for all of it to fit into one request,
 # headers of batches included.
 CHUNK_BYTES = 1_015_808
-# Memory is claimed for an open chunk in such steps, so that a record needs one comparison for all limits.
+# Memory is claimed for an open chunk in steps, so that a record needs one comparison for all limits: in such
+# steps, and larger ones as the chunk grows.
 STEP = 32_768
 
 
 def _nobody() -> bool:
     return False
-
-
-def _wall_ms() -> int:
-    return time_ns() // 1_000_000
 
 
 class Urgency(IntEnum):
@@ -84,19 +81,18 @@ class Accumulator:
         lock: AbstractContextManager[object],
         wake: Callable[[Urgency], None],
         now: Callable[[], float],
-        now_ms: Callable[[], int] | None = None,
+        stamps: Stamps,
     ) -> None:
         self.lock = lock
         self._wake = wake
         self._now = now
-        self._wall_ms = now_ms or _wall_ms
-        # Without linger a chunk lives for one turn of the loop, and a step of memory for less: one look at
-        # the clock is enough for all records of a step.
-        self._coarse = not config.linger_ms
+        self.moment = stamps.moment
+        self._tick = stamps.tick
         self._open: dict[str, Chunk] = {}
         # The open chunks for callers that append by themselves, in the way of `append`, what needs neither a
-        # partition nor headers nor a timestamp of its own; always empty where there can be no such record.
-        plain = self._coarse and not (config.key_serializer or config.value_serializer or config.hooks)
+        # partition nor headers nor a timestamp of its own, while the chunk's tick holds; always empty where
+        # there can be no such record.
+        plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self.plain_chunks: Mapping[str, Chunk] = self._open if plain else {}
         self._closed: dict[Chunk, None] = {}
         # What the loop was told since it drained last, and how often it has drained.
@@ -116,8 +112,8 @@ class Accumulator:
         self._thread = get_ident()
         # Whether records are taken from whoever appends now, although there is a refusal.
         self._admits: Callable[[], bool] = _nobody
-        # The most that is claimed at once. A caller on the loop lowers it, to be asked again in time.
-        self.step = STEP
+        # Whether those who come next may append quickly. Not while callers on the loop wait for their turn.
+        self.ahead = True
         # How often memory was given back, or a reason to wait for it went away.
         self.given_back = 0
         # A chunk was full since this was last looked at: a caller on the loop should give it a turn.
@@ -137,7 +133,7 @@ class Accumulator:
         """Whether callers wait for room, so that nothing should linger."""
         return bool(self._waiting)
 
-    def append(  # noqa: PLR0913, PLR0917 - called per record: no object around its fields
+    def append(  # noqa: C901, PLR0912, PLR0913, PLR0917 - called per record: no calls, no object around its fields
         self,
         topic: str,
         value: bytes | None,
@@ -162,19 +158,26 @@ class Accumulator:
             added += headers_size(headers)
         odd = headers or partition is not None or timestamp_ms is not None
         item = (key, Odd(value, timestamp_ms, headers, partition) if odd else value)
-        tick = None if self._coarse and not grow else [0, self._wall_ms()]
+        now = self.moment()
+        tick: list[int] | None = None
+        until = now
+        if grow:
+            ms, until = self._tick()
+            tick = [0, ms]
         delivery = Delivery()
         with self.lock:  # no calls in here: see above
             if topic in self._open:
                 chunk = self._open[topic]
                 size = chunk.size + added
-                if size > chunk.limit:
+                if tick is None:
+                    if size > chunk.limit or now >= chunk.until:
+                        return None
+                elif size > chunk.limit:
                     needed = size - chunk.limit
-                    if not grow or self._claimed + needed > self._memory:
+                    if self._claimed + needed > self._memory:
                         return None
                     self._claimed += needed
                     chunk.limit = size
-                    chunk.claimed_at = chunk.size
                 flat = chunk.flat
                 flat += item
                 place = chunk.end
@@ -182,11 +185,13 @@ class Accumulator:
                 chunk.size = size
                 if odd:
                     chunk.odd = True
-                if tick is not None and chunk.ticked != tick[1]:
-                    chunk.ticked = tick[1]
-                    tick[0] = place
-                    ticks = chunk.ticks
-                    ticks += tick
+                if tick is not None and until > chunk.until:  # else another thread has looked since
+                    chunk.until = until
+                    if chunk.ticked != tick[1]:
+                        chunk.ticked = tick[1]
+                        tick[0] = place
+                        ticks = chunk.ticks
+                        ticks += tick
                 if note is not None:
                     note[0] = place
                     noted = chunk.noted  # a list, until the chunk is drained, which closes it before
@@ -239,11 +244,6 @@ class Accumulator:
     def drained(self) -> bool:
         """Whether nothing was appended since the loop drained."""
         return not self._open
-
-    def appended(self, topic: str) -> int:
-        """Bytes of records since the chunk of a topic claimed memory last; 0 if it was drained."""
-        chunk = self._open.get(topic)
-        return 0 if chunk is None else chunk.size - chunk.claimed_at
 
     def overfills(self, topic: str, size: int) -> bool:
         """Whether a record would close the chunk of its topic: on the loop, it is rather drained before."""
@@ -406,7 +406,7 @@ class Accumulator:
                     self._open[topic] = fresh
 
     def _claim_ahead(self, chunk: Chunk, before: int) -> None:
-        """Claim memory for the records that come next, once the loop knows of the chunk.
+        """Claim memory for those who come next, if they may be quick; once the loop knows of the chunk.
 
         `before` is the size of the chunk before the record that came last.
         """
@@ -415,12 +415,17 @@ class Accumulator:
             bound = self._batch_size - 1
             if before >= bound:
                 bound = CHUNK_BYTES
-            if bound > before + self.step:  # noqa: PLR1730 - no calls in here
-                bound = before + self.step
+            ahead = STEP
+            if ahead < before >> 1:  # noqa: PLR1730 - no calls in here
+                ahead = before >> 1
+            if bound > before + ahead:  # noqa: PLR1730
+                bound = before + ahead
             step = bound - chunk.limit
             if step > self._memory - self._claimed:  # noqa: PLR1730
                 step = self._memory - self._claimed
-            if step > 0 and chunk.open:
+            if not self.ahead:
+                chunk.until = NEVER
+            elif step > 0 and chunk.open:
                 self._claimed += step
                 chunk.limit += step
 

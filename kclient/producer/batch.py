@@ -20,6 +20,7 @@ from kclient.records.encode import Stamp, encode_fields, encode_one, encode_runs
 from kclient.records.packed import Packed, Run
 from kclient.records.pieces import Fields
 from kclient.records.restamp import with_producer
+from kclient.records.steps import Steps, joined_steps
 from kclient.types import Header
 
 _SEQUENCES = 0x7FFF_FFFF
@@ -164,10 +165,10 @@ class Batch:
         return Fields(keys, values, _times(parts), headers)
 
 
-def _times(parts: list[Part]) -> int | list[int]:
-    first = parts[0].times
-    if isinstance(first, int) and all(isinstance(part.times, int) and part.times == first for part in parts):
-        return first
+def _times(parts: list[Part]) -> int | Sequence[int]:
+    columns = [part.times for part in parts]
+    if all(isinstance(times, int | Steps) for times in columns):
+        return _steps(parts)
     times: list[int] = []
     for part in parts:
         if isinstance(part.times, int):
@@ -175,6 +176,22 @@ def _times(parts: list[Part]) -> int | list[int]:
         else:  # with columns of Arrow it is an array, which `+=` would add up, number by number
             times += np.asarray(part.times).tolist() if isinstance(part.keys, Packed) else part.times
     return times
+
+
+def _steps(parts: list[Part]) -> int | Steps:
+    starts: list[int] = []
+    numbers: list[int] = []
+    total = 0
+    for part in parts:
+        times = part.times
+        if isinstance(times, int):
+            starts.append(total)
+            numbers.append(times)
+        elif isinstance(times, Steps):
+            starts += [total + start for start in times.starts]
+            numbers += times.numbers
+        total += len(part)
+    return joined_steps(starts, numbers, total)
 
 
 def following(sequence: int, count: int) -> int:

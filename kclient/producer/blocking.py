@@ -75,6 +75,7 @@ class Producer:
         accumulator = self._core.accumulator
         self._append: Any = accumulator.append
         self._chunks = accumulator.plain_chunks
+        self._moment = accumulator.moment
         self._lock: Any = accumulator.lock
         forget_in_children(self)
 
@@ -108,21 +109,22 @@ class Producer:
             and not headers
         ):
             # Inlined `Accumulator.append`: its call, and what these records need not ask, were measurable.
-            added = len(value) + RECORD_OVERHEAD
-            if key is not None:
-                added += len(key)
-            delivery = Delivery()
-            item = (key, value)
-            chunks = self._chunks
-            with self._lock:  # no calls in here: see `accumulator`
-                if topic in chunks:
-                    chunk = chunks[topic]
+            chunk = self._chunks.get(topic)
+            if chunk is not None:
+                added = len(value) + RECORD_OVERHEAD
+                if key is not None:
+                    added += len(key)
+                delivery = Delivery()
+                delivery._chunk = chunk
+                item = (key, value)
+                moment = self._moment
+                now = moment()
+                with self._lock:  # no calls in here: see `accumulator`
                     size = chunk.size + added
-                    if size <= chunk.limit:
+                    if size <= chunk.limit and now < chunk.until:  # a chunk that was closed has no room
                         flat = chunk.flat
                         flat += item
                         chunk.size = size
-                        delivery._chunk = chunk
                         delivery._place = place = chunk.end
                         chunk.end = place + WIDTH
                         return delivery
@@ -370,7 +372,7 @@ class Producer:
         Records would be appended, and lost; so nothing is appended any more.
         """
         self._append = self._refuse
-        self._lock = _Refused(self._refuse)
+        self._chunks, self._plain = {}, False
 
     def _refuse(self, *_: object) -> None:
         raise ClientClosedError(
@@ -382,19 +384,6 @@ class _Caller:
     """One who closes the producer, and waits for the end, or was interrupted."""
 
     waits = True
-
-
-class _Refused:
-    """Stands for the lock where nobody may have it."""
-
-    def __init__(self, refuse: Callable[[], None]) -> None:
-        self._refuse = refuse
-
-    def __enter__(self) -> None:
-        self._refuse()
-
-    def __exit__(self, *_: object) -> None:
-        """Nobody came in."""
 
 
 async def _make(config: ProducerConfig, made: list[Core]) -> Core:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from kclient.clock import Deadline, fine_time
 from kclient.cluster.client import ClusterHealth
 from kclient.config import configured_by
 from kclient.errors import BufferFullError, ClientClosedError, KafkaError
-from kclient.producer.accumulator import STEP, Wait
+from kclient.producer.accumulator import Wait
 from kclient.producer.config import ProducerConfig
 from kclient.producer.core import Core
 from kclient.producer.delivery import Chunk, Delivery
@@ -21,9 +21,10 @@ from kclient.producer.many import Deliveries, Many, Source
 from kclient.producer.metrics import Counters, ProducerMetrics
 from kclient.producer.part import WIDTH
 from kclient.producer.records import Fields, ProducerRecord, Told, prepare
+from kclient.producer.stamps import LOOK
 from kclient.producer.tables import records_from
 from kclient.records.sizes import RECORD_OVERHEAD
-from kclient.turns import Pace, Turns
+from kclient.turns import Turns
 from kclient.types import Header, RecordMetadata
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -56,6 +57,9 @@ class AsyncProducer:
 
     _core: Core | None = None
     _turns: Turns  # as soon as there is a core
+    _moment: Callable[[], float]  # the same
+    # Calls of `send` that give the loop its turn, and append their record after that.
+    _in_turn = 0
     _closed = False
     # Calls of `start` under way; whether one has succeeded, or anything else needs the core.
     _starts = 0
@@ -119,7 +123,8 @@ class AsyncProducer:
                     len(value) + RECORD_OVERHEAD if key is None else len(value) + len(key) + RECORD_OVERHEAD
                 )
                 size = chunk.size + added
-                if size <= chunk.limit:
+                moment = self._moment
+                if size <= chunk.limit and moment() < chunk.until:
                     delivery = Delivery()
                     delivery._chunk = chunk
                     flat = chunk.flat
@@ -129,8 +134,7 @@ class AsyncProducer:
                     chunk.end = place + WIDTH
                     return delivery
             if self._plain:
-                fields = Fields(topic, value, key, None, None, ())
-                return self._append(*fields) or await self._send_slowly(fields)
+                return await self._send_slowly(Fields(topic, value, key, None, None, ()))
         pairs: Any = headers  # as soon as they are checked
         return await self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, pairs))
 
@@ -154,7 +158,7 @@ class AsyncProducer:
             delivery: Delivery | Wait | None = self._append(*fields, False, note)
             if delivery is None:
                 accumulator = self._open_for_callbacks().accumulator
-                accumulator.step = STEP  # who cannot wait is not asked to
+                accumulator.ahead = not self._in_turn
                 delivery = accumulator.append_slowly(*fields, note, known=False)
                 if isinstance(delivery, Wait):
                     raise BufferFullError(
@@ -306,20 +310,22 @@ class AsyncProducer:
         that never waits would keep the loop from sending anything.
         """
         core = self._open()
-        accumulator, topic = core.accumulator, fields.topic
+        accumulator, turns = core.accumulator, self._turns
         size = RECORD_OVERHEAD + len(fields.value or b"") + len(fields.key or b"")
         if accumulator.drained:  # so the loop has had a turn since the last record
-            self._turns.paused()
+            turns.paused()
             accumulator.crowded = False
-        pace = self._paces.get(topic)
-        if pace is None:
-            pace = self._paces[topic] = Pace(self._turns, STEP)
-        accumulator.step = pace.grant(accumulator.appended(topic), size)
-        if not accumulator.step or accumulator.crowded or accumulator.overfills(topic, size):
+        # Who comes while others wait for their turn waits behind them.
+        due = turns.due(LOOK) or accumulator.crowded or accumulator.overfills(fields.topic, size)
+        if due or self._in_turn:
             accumulator.crowded = False
-            await asyncio.sleep(0)
-            self._turns.given()
-            accumulator.step = pace.after_turn(size)
+            self._in_turn += 1
+            try:
+                await asyncio.sleep(0)
+            finally:
+                self._in_turn -= 1
+            turns.given()
+        accumulator.ahead = not self._in_turn
         deadline: Deadline | None = None
         while True:
             outcome = accumulator.append_slowly(*fields, note)
@@ -327,13 +333,13 @@ class AsyncProducer:
                 return outcome
             deadline = deadline or self._max_block()
             if outcome is Wait.TOPIC:
-                await core.topic(topic, deadline)
+                await core.topic(fields.topic, deadline)
             else:
                 await core.room(deadline)
             self._turns.given()
             # A caller that has waited would take all the room that there is, and be the first again to wait
             # for more: it takes what the record needs, and gives a turn before the next.
-            accumulator.step, accumulator.crowded = size, True
+            accumulator.ahead, accumulator.crowded = False, True
 
     async def _send_all(self, core: Core, source: Source) -> Deliveries:
         with Intake(core.gather, source) as intake:
@@ -375,8 +381,8 @@ class AsyncProducer:
             self._used = False
             accumulator = self._core.accumulator
             self._append, self._chunks = accumulator.append, accumulator.plain_chunks
+            self._moment = accumulator.moment
             self._turns = Turns(fine_time(self._core.loop))
-            self._paces: dict[str, Pace] = {}  # by topic
         else:
             self._check_loop(self._core)
         return self._core

@@ -11,7 +11,7 @@ from contextlib import suppress
 from random import Random
 from time import time_ns
 
-from kclient.clock import Deadline
+from kclient.clock import Deadline, fine_time
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Topic
 from kclient.errors import (
@@ -30,6 +30,7 @@ from kclient.producer.many import Many, columns_from, packed_pieces, pieces_of
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.part import packed_sizes
 from kclient.producer.records import check_topic
+from kclient.producer.stamps import GivenStamps, SystemStamps
 from kclient.records.packed import Packed
 from kclient.runtime import brief_lock
 
@@ -50,8 +51,8 @@ class Core:
         self.cluster = Cluster(config, auto_create_topics=True, random=random)
         wake = self._wake_from_thread if threads else self._wake
         clock = config.clock
-        now_ms = None if clock is None else lambda: int(clock.wall() * 1000)
-        self.accumulator = Accumulator(config, brief_lock(), wake, self.loop.time, now_ms)
+        stamps = SystemStamps() if clock is None else GivenStamps(clock, fine_time(self.loop))
+        self.accumulator = Accumulator(config, brief_lock(), wake, self.loop.time, stamps)
         self.dispatcher = Dispatcher(config, self.cluster, self.accumulator)
         self.dispatcher.start()
         self.cluster.tasks.when_failed(self.accumulator.refuse)

@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 # Marks in a list of watchers how far the drain has taken it.
 _CUT = None
+NEVER = float("-inf")
 # Seconds after the delivery timeout in which an event loop that lives has settled everything.
 _LIFELESS = 60.0
 
@@ -52,7 +53,6 @@ class Chunk:
     __slots__ = (
         "_found",
         "_noted_at",
-        "claimed_at",
         "columns",
         "deadline",
         "end",
@@ -72,6 +72,7 @@ class Chunk:
         "ticked",
         "ticks",
         "topic",
+        "until",
         "watched",
     )
 
@@ -93,13 +94,13 @@ class Chunk:
         # Whether there is an `Odd` among the values.
         self.odd = False
         # The timestamps of records that come without one: place, time, place, time ..., each the time from
-        # that place on; and the last of them.
+        # that place on; the last of them, and until when it holds: see `stamps`.
         self.ticks: list[int] = []
         self.ticked = -1
+        self.until = NEVER
         self.columns: Columns | None = None
         self.size = 0
         self.limit = 0
-        self.claimed_at = 0  # its size when the limit was raised
         self.opened = opened
         self.deadline = deadline
         self.parts: list[Part] = []

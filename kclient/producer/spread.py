@@ -26,6 +26,7 @@ from kclient.producer.partitioner import (
 )
 from kclient.records.packed import Packed
 from kclient.records.sizes import RECORD_OVERHEAD, headers_size
+from kclient.records.steps import Steps
 from kclient.types import Header
 from kclient.usercode import let_out
 
@@ -203,15 +204,11 @@ def columns_of(chunk: Chunk) -> Columns:
     return _with_odd(columns) if chunk.odd else columns
 
 
-def _times(ticks: list[int], total: int) -> int | list[int]:
+def _times(ticks: list[int], total: int) -> int | Steps:
     """The timestamp of every record, by the places from which on they hold."""
     if len(ticks) == 2:
         return ticks[1]
-    times: list[int] = []
-    starts, moments = ticks[0::2], ticks[1::2]
-    for (start, end), time in zip(pairwise([*starts, total * WIDTH]), moments, strict=True):
-        times += [time] * ((end - start) // WIDTH)
-    return times
+    return Steps([place // WIDTH for place in ticks[0::2]], ticks[1::2], total)
 
 
 def _with_odd(columns: Columns) -> Columns:
@@ -250,6 +247,7 @@ def _by_hand(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Par
         places.setdefault(number, []).append(place)
     sizes = columns.sizes()
     times, headers, watchers = columns.times, columns.headers, columns.watchers
+    times = list(times) if isinstance(times, Steps) else times
     return [
         Part(
             chunk,
@@ -283,7 +281,9 @@ def _by_index(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Pa
     else:
         pick = itemgetter(*order.tolist())
         keys, values = pick(keys), pick(values)
-        times = times if isinstance(times, int) else pick(times)
+        if isinstance(times, Steps) and len(numbers) < _FEW * len(bounds):
+            times = list(times)  # many small parts: finding out where it changes costs more for each
+        times = times if isinstance(times, int | Steps) else pick(times)
         headers = None if headers is None else pick(headers)
         watchers = None if watchers is None else pick(watchers)
         sizes = _sums(keys, values, headers, bounds)
@@ -294,7 +294,11 @@ def _by_index(chunk: Chunk, numbers: Sequence[int], columns: Columns) -> list[Pa
             places[start:end],
             keys[start:end],
             values[start:end],
-            times if isinstance(times, int) else times[start:end],
+            times
+            if isinstance(times, int)
+            else times.at(order[start:end])
+            if isinstance(times, Steps)
+            else times[start:end],
             None if headers is None else headers[start:end],
             size,
             None if watchers is None else watchers[start:end],

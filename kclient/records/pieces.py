@@ -12,6 +12,7 @@ from operator import add, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kclient.records import varint
+from kclient.records.steps import Steps
 from kclient.records.varint import TABLED
 
 if TYPE_CHECKING:
@@ -92,26 +93,34 @@ class _Lengths(NamedTuple):
     sizes: Sequence[int] | int  # -1 when all are null
 
 
-# Neighbours with one timestamp whose offset deltas are of one size: start, end, offset size, timestamp delta.
-_Run: TypeAlias = tuple[int, int, int, bytes]
+class _Run(NamedTuple):
+    """Neighbours whose timestamp and offset deltas have one size together. They share the timestamp delta,
+    unless those are a column of their own.
+    """
+
+    start: int
+    end: int
+    size: int
+    time: bytes
 
 
 def by_columns(fields: Fields, base: int) -> list[bytes] | None:
     """All records without headers at consecutive offsets, or None when it does not know the shape.
 
     It knows keys and values below 8 KB that are not null, keys that are all null, and timestamps that rise in
-    few steps. Never touches a single record: all loops are in C.
+    few steps, or come as `Steps`. Never touches a single record: all loops are in C.
     """
     keys, values, times, _ = fields
     total = len(keys)
-    runs = _runs(times, base, total)
-    if runs is None:
+    cut = _runs(times, base, total)
+    if cut is None:
         return None
+    runs, elapsed = cut
     try:
         key, value = _lengths(keys), _lengths(values)
         if value.sizes == -1:
             return None
-        columns = _heads(key.sizes, value.sizes, runs)
+        columns = _heads(key.sizes, value.sizes, runs, elapsed)
     except (TypeError, IndexError):
         return None
     if isinstance(key.pieces, bytes):
@@ -135,45 +144,67 @@ def _lengths(fields: Sequence[bytes | None]) -> _Lengths:
     return _Lengths(_pick(varint.table(), lengths), lengths)
 
 
-def _runs(times: int | Sequence[int], base: int, total: int) -> list[_Run] | None:
-    """The batch cut where a timestamp changes or an offset delta grows; None when that is too often."""
-    if isinstance(times, int):
-        times = (times,)
-    elif times[0] == times[-1] and times.count(times[0]) == total:
-        times = times[:1]
-    elif list(times) != sorted(times):
-        return None
-    still = len(times) == 1
-    runs: list[_Run] = []
+def _runs(times: int | Sequence[int], base: int, total: int) -> tuple[list[_Run], list[bytes] | None] | None:
+    """The batch cut where a timestamp changes or a delta grows; or only where a delta grows, and a column of
+    timestamp deltas. None when the timestamps fall, or change often and nobody knows where.
+    """
     most = 4 + total // 24
+    steps = times if isinstance(times, Steps) else _steps(times, total, most)
+    if steps is None or not steps.rising:
+        return None
+    deltas = [_time(number - base) for number in steps.numbers]
+    column: list[bytes] | None = [] if len(deltas) > most else None
+    runs: list[_Run] = []
+    for (begin, end, _), delta in zip(steps.runs(), deltas, strict=True):
+        start = begin
+        if column is not None:
+            column += [delta] * (end - start)
+        for bound, offset_size in _OFFSET_CLASSES:
+            stop = min(end, bound)
+            if start < stop:
+                size = offset_size + len(delta)
+                if column is not None and runs and runs[-1].size == size:
+                    runs[-1] = runs[-1]._replace(end=stop)
+                else:
+                    runs.append(_Run(start, stop, size, b"" if column is not None else delta))
+                start = stop
+    return runs, column
+
+
+def _steps(times: int | Sequence[int], total: int, most: int) -> Steps | None:
+    """Where timestamps change, if they rise in no more than so many steps."""
+    if isinstance(times, int):
+        return Steps([0], [times], total)
+    if times[0] == times[-1] and times.count(times[0]) == total:
+        return Steps([0], [times[0]], total)
+    if list(times) != sorted(times):
+        return None
+    starts: list[int] = []
     start = 0
-    for end, offset_size in _OFFSET_CLASSES:
-        stop = min(end, total)
-        while start < stop:
-            now = times[0 if still else start]
-            cut = stop if still else bisect_right(times, now, start, stop)
-            runs.append((start, cut, offset_size, _time(now - base)))
-            start = cut
-            if len(runs) > most:
-                return None
-    return runs
+    while start < total:
+        starts.append(start)
+        if len(starts) > most:
+            return None
+        start = bisect_right(times, times[start], start)
+    return Steps(starts, [times[start] for start in starts], total)
 
 
 def _heads(
-    keys: Sequence[int] | int, values: Sequence[int] | int, runs: list[_Run]
+    keys: Sequence[int] | int, values: Sequence[int] | int, runs: list[_Run], elapsed: list[bytes] | None
 ) -> list[Sequence[bytes | None]]:
     """What stands before the offset delta: end of the record before, length, attributes, timestamp.
 
-    One column where all records have one size or one timestamp, else the timestamps are a second.
+    One column where all records have one size or one timestamp, else the timestamps are a second: `elapsed`,
+    where there is such a one.
     """
     heads: list[bytes] = []
     sizes = _field_tables()[1]
     if isinstance(keys, int) and isinstance(values, int):
         fixed = 2 + sizes[keys + 1] + sizes[values + 1]
         every = _ended_heads_from(0, still=False)
-        for start, end, offset_size, time in runs:
-            heads += [every[fixed + offset_size + len(time)] + time] * (end - start)
-        return [heads]
+        for start, end, size, time in runs:
+            heads += [every[fixed + size] + time] * (end - start)
+        return [heads] if elapsed is None else [heads, elapsed]
     if isinstance(keys, int):
         fixed, bodies, table = 2 + sizes[keys + 1], values, _ended_heads_by_value
     else:
@@ -184,12 +215,12 @@ def _heads(
             bodies = list(map(add, varying, _pick(_sizes(), values)))
             fixed, table = 2, _ended_heads_from
     assert not isinstance(bodies, int)
-    still = all(time == b"\0" for _, _, _, time in runs)
+    still = all(run.time == b"\0" for run in runs)
     times: list[bytes] = []
-    for start, end, offset_size, time in runs:
-        heads += _pick(table(fixed + offset_size + len(time), still), bodies[start:end])
+    for start, end, size, time in runs:
+        heads += _pick(table(fixed + size, still), bodies[start:end])
         times += [time] * (end - start)
-    return [heads] if still else [heads, times]
+    return [heads] if still else [heads, times if elapsed is None else elapsed]
 
 
 def consecutive(total: int, suffix: bytes = b"") -> list[bytes]:

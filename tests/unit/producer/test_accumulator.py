@@ -15,7 +15,16 @@ from kclient.producer.config import ProducerConfig
 from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.part import WIDTH, Columns
 from kclient.producer.spread import columns_of
+from kclient.producer.stamps import GivenStamps, SystemStamps
 from kclient.runtime import brief_lock
+
+
+class _Clock:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+
+    def wall(self) -> float:
+        return self._now_ms() / 1000
 
 
 class Rig:
@@ -25,7 +34,8 @@ class Rig:
         self.woken: list[Urgency] = []
         self.time = 1.0
         config = ProducerConfig(**options)
-        self.it = Accumulator(config, lock or threading.Lock(), self.woken.append, lambda: self.time, now_ms)
+        stamps = SystemStamps() if now_ms is None else GivenStamps(_Clock(now_ms), lambda: self.time)
+        self.it = Accumulator(config, lock or threading.Lock(), self.woken.append, lambda: self.time, stamps)
         self.it.topics = {"t": 1, "u": 1}
 
     def send(self, value: bytes = b"", topic: str = "t") -> Delivery | Wait:
