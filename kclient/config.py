@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from kclient.errors import ConfigurationError
-from kclient.types import Secret
+from kclient.types import Secret, Url
 
 if TYPE_CHECKING:
     import ssl
@@ -125,12 +125,12 @@ class ClientConfig:
     receive_message_max_bytes: int = option(100_000_000, least=1_000, most=2_147_483_647)
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # before anything can fail: reports show what variables hold
+            object.__setattr__(self, field.name, _covered(field, getattr(self, field.name)))
         for field in dataclasses.fields(self):
             name, value, annotation = field.name, getattr(self, field.name), str(field.type)
             _check_type(name, value, annotation)
-            if isinstance(value, str) and "Secret" in annotation:
-                object.__setattr__(self, name, Secret(value))
-            elif value is not None:
+            if value is not None and not isinstance(value, Secret):
                 _check_row(name, value, field.metadata["row"])
         if self.security_protocol.startswith("SASL") and self.sasl_mechanism is None:
             raise ConfigurationError(
@@ -161,6 +161,8 @@ class ClientConfig:
         >>> ClientConfig.from_options({"request.timeout.ms": "5000"}).request_timeout_ms
         5000
         """
+        options = dict(options)
+        cover(options, cls)
         fields = {field.name: field for field in dataclasses.fields(cls)}
         kafka_names = {field.metadata["row"].kafka: name for name, field in fields.items()}
         values: dict[str, Any] = {}
@@ -186,6 +188,7 @@ def configured_by(
 
     def decorate(initialise: Callable[[S, C], None]) -> Callable[Concatenate[S, P], None]:
         def initialise_with(self: S, /, *args: P.args, **options: P.kwargs) -> None:
+            cover(options, config)  # type: ignore[arg-type]
             if args:
                 raise TypeError("options are given by name: bootstrap_servers=…")
             initialise(self, config.from_options(options))  # type: ignore[attr-defined]
@@ -194,6 +197,38 @@ def configured_by(
         return initialise_with
 
     return decorate
+
+
+def cover(options: dict[str, Any], config: type[ClientConfig]) -> None:
+    """Cover what may be secret, where crash reports would show it as the value of a variable."""
+    fields = {field.name: field for field in dataclasses.fields(config)}
+    kafka_names = {field.metadata["row"].kafka: field for field in fields.values()}
+    for given, value in options.items():
+        field = kafka_names.get(given) or fields.get(given.replace(".", "_").replace("-", "_"))
+        if field is not None:
+            options[given] = _covered(field, value)
+        elif isinstance(value, str):  # it is refused, and may be a password under a misspelt name
+            options[given] = Secret(value)
+
+
+def _covered(field: dataclasses.Field[Any], value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if "Secret" in str(field.type):
+        return Secret(value)
+    return Url(value) if field.name.endswith("_url") else value
+
+
+def shown_half_made(show: Callable[[S], str]) -> Callable[[S], str]:
+    """Decorates a `__repr__` that crash reports may ask of an object whose constructor has failed."""
+
+    def show_anyway(self: S) -> str:
+        try:
+            return show(self)
+        except AttributeError:
+            return f"<{type(self).__name__} half made>"
+
+    return show_anyway
 
 
 # A name or an IPv4 address, an IPv6 address in brackets, each with or without a port; or a bare IPv6 address.
@@ -228,9 +263,33 @@ def parse_endpoint(text: str) -> Endpoint:
     if found is not None:
         name, bracketed, port, bare = found.groups(default="")
         number = int(port or DEFAULT_PORT)
+        if bare:
+            _refuse_port_without_brackets(text, bare)
         if 0 < number < 65536:
             return Endpoint(name or bracketed or bare, number)
     raise ConfigurationError(f"{text!r} is no broker address: write host:port, with a port from 1 to 65535")
+
+
+def _refuse_port_without_brackets(text: str, bare: str) -> None:
+    """An IPv6 address, or one and a port: `::1:9092` is either."""
+    host, _, port = bare.rpartition(":")
+    if port.isdecimal() and _is_ipv6(host):
+        other = f", and [{bare}]:{DEFAULT_PORT} if {port} belongs to the address" if _is_ipv6(bare) else ""
+        raise ConfigurationError(
+            f"{text!r} is not clear: write the address in brackets, [{host}]:{port}{other}"
+        )
+    if not _is_ipv6(bare):
+        raise ConfigurationError(f"{text!r} is no IPv6 address, nor host:port")
+
+
+def _is_ipv6(text: str) -> bool:
+    import ipaddress  # noqa: PLC0415 - most addresses are names
+
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_type(name: str, value: Any, annotation: str) -> None:

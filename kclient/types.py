@@ -106,3 +106,26 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash((Secret, self._value))
+
+
+class Url(str):
+    """An address whose `repr` hides what may be secret: user, password and query.
+
+    >>> Url("https://me:hunter2@login.example.com/token?key=hunter2")
+    'https://<hidden>@login.example.com/token?<hidden>'
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        scheme, separator, rest = self.partition("://")
+        if not separator:
+            scheme, rest = rest, scheme
+        path = rest.partition("?")[0].partition("#")[0]
+        authority, slash, more = path.partition("/")
+        user, at, host = authority.rpartition("@")
+        if "@" in more or "@" in rest[len(path) :]:  # of a user or password with a character that ends them
+            return f"'{scheme}{separator}<hidden>'"
+        hidden_user = f"<hidden>{at}" if user else at
+        hidden_query = f"{rest[len(path)]}<hidden>" if len(path) < len(rest) else ""
+        return f"'{scheme}{separator}{hidden_user}{host}{slash}{more}{hidden_query}'"

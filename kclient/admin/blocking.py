@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from kclient.admin.client import CLOSE_TIMEOUT_MS, AsyncAdmin
 from kclient.cluster.client import ClusterHealth
-from kclient.config import ClientConfig, configured_by
+from kclient.config import ClientConfig, configured_by, shown_half_made
 from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread
 
@@ -107,6 +107,7 @@ class Admin:
     async def _health(self) -> ClusterHealth:
         return self._admin.health()
 
+    @shown_half_made
     def __repr__(self) -> str:
         return repr(self._admin).replace("AsyncAdmin", "Admin", 1)
 

@@ -14,7 +14,7 @@ from kclient.admin.verbs.groups import GroupVerbs
 from kclient.admin.verbs.offsets import OffsetVerbs
 from kclient.admin.verbs.topics import TopicVerbs
 from kclient.cluster.client import Cluster, ClusterHealth
-from kclient.config import ClientConfig, configured_by
+from kclient.config import ClientConfig, configured_by, shown_half_made
 from kclient.ending import Ending
 from kclient.errors import ClientClosedError
 
@@ -53,6 +53,7 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
         self._config = config
         self.ending = Ending()
 
+    @shown_half_made
     def __repr__(self) -> str:
         state = "closed" if self._closed else "new" if self._cluster is None else "open"
         return f"<{type(self).__name__} {self._config.client_id} {state}>"

@@ -37,6 +37,7 @@ from kclient.broker.settings import BrokerSettings
 from kclient.broker.topics import OFFSETS_TOPIC, PartitionState, TopicCatalogue, TopicState
 from kclient.broker.upkeep import Upkeep
 from kclient.clock import Clock, SystemClock
+from kclient.config import shown_half_made
 from kclient.errors import ConfigurationError, DataDirectoryError, KafkaStorageError
 
 handlers.load()
@@ -95,6 +96,7 @@ class Broker:
         self._upkeep = Upkeep(self)
         self._to_close = ExitStack()
 
+    @shown_half_made
     def __repr__(self) -> str:
         return f"<Broker of {len(self.nodes)} nodes {self.where}, {len(self.topics.by_name)} topics>"
 

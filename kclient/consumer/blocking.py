@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from kclient.config import cover
 from kclient.consumer.arguments import time_of, topic_partition
 from kclient.consumer.bells import ThreadBell
 from kclient.consumer.bridge import CarriedListener, Errands
@@ -72,6 +73,7 @@ class Consumer(Controls, Generic[K, V]):
     """
 
     def __init__(self: Consumer[Any, Any], *topics: str, **options: Any) -> None:
+        cover(options, ConsumerConfig)
         self._config = config = ConsumerConfig.from_options(options)
         self._bell = ThreadBell()
         self._errands = Errands(self._bell.ring)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from kclient.clock import fine_time
+from kclient.config import cover
 from kclient.consumer.arguments import time_of, topic_partition
 from kclient.consumer.bells import LoopBell
 from kclient.consumer.bridge import CarriedListener, to_loop
@@ -61,6 +62,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
     _handed = 0  # records that could be taken since the last look at the clock
 
     def __init__(self: AsyncConsumer[Any, Any], *topics: str, **options: Any) -> None:
+        cover(options, ConsumerConfig)
         self._config = config = ConsumerConfig.from_options(options)
         self._bell = LoopBell()
         self._turns = Turns()

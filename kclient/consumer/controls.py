@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kclient.cluster.client import ClusterHealth
+from kclient.config import shown_half_made
 from kclient.consumer.arguments import place, places, topic_partition
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.engine import Engine
@@ -54,6 +55,7 @@ class Controls:
     _engine: Engine
     _config: ConsumerConfig
 
+    @shown_half_made
     def __repr__(self) -> str:
         engine = self._engine
         state = "closed" if engine.closed else "new" if engine.cluster is None else "open"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from kclient.errors import AuthenticationError, ConfigurationError, KafkaConnectionError, KafkaError
+from kclient.net.stores import kind_of_store
 from kclient.types import Secret
 
 Location: TypeAlias = str | os.PathLike[str]
@@ -126,6 +127,8 @@ def _trusting(cafile: Location | None, capath: Location | None, cadata: str | No
     places = [] if cafile is None else [f"ssl_cafile={str(cafile)!r}"]
     places += [] if cadata is None else ["ssl_cadata"]
     where = " or ".join(places)
+    if cafile is not None and cadata is None and (store := kind_of_store(Path(cafile))):
+        raise ConfigurationError(f"{where} is {store}") from failure
     raise ConfigurationError(f"{where} has no certificate that can be read: it must be PEM text") from failure
 
 
@@ -174,7 +177,8 @@ def _why_not_loaded(
     if reason in _MISMATCHES:
         return f"the key in {key} does not belong to the certificate in {certificate}"
     if not certificate.has(b"CERTIFICATE-----"):
-        return f"{certificate} has no PEM certificate; a JKS or PKCS#12 store must be converted to PEM"
+        store = kind_of_store(certificate.path, with_key=True)
+        return f"{certificate} is {store}" if store else f"{certificate} has no PEM certificate"
     if not key.has(b"PRIVATE KEY-----"):
         return f"{key} has no PEM private key; say where it is with ssl_keyfile or ssl_keydata"
     if asked:

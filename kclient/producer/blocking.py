@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 from kclient.clock import Deadline
 from kclient.cluster.client import ClusterHealth
-from kclient.config import configured_by
+from kclient.config import configured_by, shown_half_made
 from kclient.errors import BufferFullError, ClientClosedError, KafkaError, KafkaTimeoutError
 from kclient.producer.accumulator import Wait
 from kclient.producer.client import CLOSE_TIMEOUT_MS
@@ -79,6 +79,7 @@ class Producer:
         self._lock: Any = accumulator.lock
         forget_in_children(self)
 
+    @shown_half_made
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._config.client_id} {'closed' if self._closed else 'open'}>"
 

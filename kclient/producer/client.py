@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from kclient.clock import Deadline, fine_time
 from kclient.cluster.client import ClusterHealth
-from kclient.config import configured_by
+from kclient.config import configured_by, shown_half_made
 from kclient.errors import BufferFullError, ClientClosedError, KafkaError
 from kclient.producer.accumulator import Wait
 from kclient.producer.config import ProducerConfig
@@ -75,6 +75,7 @@ class AsyncProducer:
         self._leave()
         forget_in_children(self)
 
+    @shown_half_made
     def __repr__(self) -> str:
         state = "closed" if self._closed else "new" if self._core is None else "open"
         return f"<{type(self).__name__} {self._config.client_id} {state}>"

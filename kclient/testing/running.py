@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from kclient.config import shown_half_made
 from kclient.runtime import LoopThread
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class RunningBroker:
     def __init__(self, **options: Any) -> None:
         self._options = options
 
+    @shown_half_made
     def __repr__(self) -> str:
         return f"<RunningBroker {self._options}>"
 

@@ -250,6 +250,33 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         parse_endpoint(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            "::1:9092",
+            r"write the address in brackets, \[::1\]:9092, and \[::1:9092\]:9092 if 9092 belongs to",
+        ),
+        ("fe80::7:19092", r"in brackets, \[fe80::7\]:19092$"),
+        ("2001:db8:0:0:0:0:0:1:9092", r"in brackets, \[2001:db8:0:0:0:0:0:1\]:9092$"),
+        ("fe80::1%eth0:9092", r"in brackets, \[fe80::1%eth0\]:9092"),
+        ("1:2:3", "is no IPv6 address, nor host:port"),
+    ],
+)
+def test_an_ipv6_address_that_may_end_in_a_port_is_refused_with_how_to_write_it(
+    text: str, advice: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=advice):
+        parse_endpoint(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["::1", "fe80::abcd", "2001:db8:0:0:0:0:0:1", "::ffff:10.0.0.1", "fe80::1%eth0"]
+)
+def test_an_ipv6_address_that_cannot_end_in_a_port_needs_no_brackets(text: str) -> None:
+    assert parse_endpoint(text) == Endpoint(text, 9092)
+
+
 @pytest.mark.parametrize("given", ["a:1, b:2,,c", ["a:1", " b:2", "c"], ("a:1", "b:2", "c:9092")])
 def test_servers_come_as_one_text_or_several(given: Any) -> None:
     assert ClientConfig(bootstrap_servers=given).endpoints() == (

@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from kclient.config import shown_half_made
 from kclient.errors import AuthenticationError, ConfigurationError, KafkaConnectionError
 from kclient.net.sasl.exchange import Exchange, shown
 from kclient.threads import WAITING
@@ -63,6 +64,7 @@ class Gssapi:
         self._authzid = authzid
         self._open_context = open_context or _kerberos()
 
+    @shown_half_made
     def __repr__(self) -> str:
         return f"<Gssapi {self._service_name}@{self._domain_name or '*'}>"
 

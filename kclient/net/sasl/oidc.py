@@ -15,12 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote_plus
 
+from kclient.config import shown_half_made
 from kclient.errors import AuthenticationError, ConfigurationError, KafkaConnectionError, KafkaError
 from kclient.net.sasl.exchange import is_text, shown
 from kclient.net.sasl.oauth import Token
 from kclient.net.tls import Location, make_context
 from kclient.net.tls_files import TlsFiles, trusted_by_default
-from kclient.types import Secret
+from kclient.types import Secret, Url
 
 if TYPE_CHECKING:
     import httpx
@@ -62,6 +63,7 @@ class ClientCredentials:
         timeout: float = 10.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        url = Url(url)  # under its name, too: reports show what variables hold
         self._url = _checked_url(url, allow_http)
         self._client_id = client_id
         self._client_secret = client_secret
@@ -78,6 +80,7 @@ class ClientCredentials:
         files = [cafile] if cafile or ssl_context else trusted_by_default()
         self._tls = TlsFiles(partial(make_context, cafile=cafile, context=ssl_context), files)
 
+    @shown_half_made
     def __repr__(self) -> str:
         return f"<ClientCredentials {self._client_id!r} at {self._endpoint}>"
 
@@ -184,13 +187,17 @@ def _checked_url(url: str, allow_http: bool) -> httpx.URL:
     except (httpx.InvalidURL, TypeError):
         parsed = httpx.URL("")
     if parsed.userinfo:
+        del parsed  # reports show what variables hold
         raise ConfigurationError(
             "the token endpoint's URL has a user or password: use client_id and client_secret"
         )
     shown_url = shown(str(parsed.copy_with(query=None, fragment=None)))
-    if parsed.scheme not in ("https", "http") or not parsed.host:
+    scheme, host = parsed.scheme, parsed.host
+    if scheme not in ("https", "http") or not host:
+        del parsed
         raise ConfigurationError(f"the token endpoint's URL must be https://host/…, not {shown_url!r}")
-    if parsed.scheme == "http" and not allow_http:
+    if scheme == "http" and not allow_http:
+        del parsed
         raise ConfigurationError(
             f"the token endpoint {shown_url!r} is not https, so others can read the client secret: "
             "use https, or allow http explicitly"

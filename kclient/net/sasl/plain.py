@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kclient.config import shown_half_made
 from kclient.errors import AuthenticationError, ConfigurationError
 from kclient.net.sasl.exchange import Exchange, is_text, shown
 from kclient.types import Secret
@@ -19,6 +20,7 @@ class Plain:
             if problem:
                 raise ConfigurationError(f"the {name} for SASL PLAIN {problem}")
 
+    @shown_half_made
     def __repr__(self) -> str:
         return f"<Plain {self._username!r}>"
 

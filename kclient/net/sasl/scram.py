@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kclient.config import shown_half_made
 from kclient.errors import AuthenticationError, ConfigurationError
 from kclient.net.sasl.exchange import Exchange, is_text, shown
 from kclient.net.sasl.saslprep import saslprep as prepare
@@ -59,6 +60,7 @@ class Scram:
         self._random_bytes = random_bytes
         self._derived: dict[tuple[bytes, int], _Keys] = {}
 
+    @shown_half_made
     def __repr__(self) -> str:
         return f"<Scram {self.mechanism} {self._username!r}>"
 

@@ -118,6 +118,10 @@ def _encrypted(password: str) -> dict[str, Any]:
     [
         ({"cafile": "no-such.pem"}, "ssl_cafile='.*no-such.pem' cannot be read: No such file"),
         ({"cafile": "empty.pem"}, "ssl_cafile='.*empty.pem' has no certificate"),
+        (
+            {"cafile": "ca.p12"},
+            "ssl_cafile='.*' is a PKCS#12 store; .* openssl pkcs12 -in ca.p12 -nokeys -out",
+        ),
         ({"cafile": "garbage.pem"}, "ssl_cafile='.*garbage.pem' has no certificate"),
         ({"cafile": "."}, "ssl_cafile=.* cannot be read: "),
         ({"cadata": ""}, "ssl_cadata has no certificate"),
@@ -130,7 +134,7 @@ def _encrypted(password: str) -> dict[str, Any]:
         ({"certfile": "client.pem"}, "ssl_certfile='.*client.pem' has no PEM private key"),
         (
             {"certfile": "broker-keystore.p12"},
-            "ssl_certfile='.*p12' has no PEM certificate; a JKS or PKCS#12",
+            "ssl_certfile='.*p12' is a PKCS#12 store; .* openssl pkcs12 -in broker-keystore.p12 -nodes -out",
         ),
         ({"certfile": "client.pem", "keyfile": "ca.p12"}, "ssl_keyfile='.*ca.p12' has no PEM private key"),
         ({"certfile": "garbage.pem", "keyfile": "client.key"}, "ssl_certfile=.* cannot be read as"),
@@ -290,3 +294,27 @@ def test_each_failure_comes_with_advice(error: ssl.SSLError, kind: type[KafkaErr
     assert type(explained) is kind
     assert advice in str(explained)
     assert "broker-1" in str(explained)
+
+
+def test_a_java_key_store_is_named_with_the_command_that_converts_it(tmp_path: Path) -> None:
+    store = tmp_path / "trust.jks"
+    store.write_bytes(bytes.fromhex("feedfeed00000002") + bytes(40))
+    with pytest.raises(
+        ConfigurationError, match=r"is one of Java's key stores \(JKS\); .* keytool -list -rfc"
+    ):
+        make_context(cafile=store)
+    with pytest.raises(
+        ConfigurationError, match=r"\(JKS\); .* keytool -importkeystore .* -nodes -out trust.pem"
+    ):
+        make_context(certfile=store)
+
+
+def test_a_certificate_in_binary_is_named_with_the_command_that_converts_it(
+    tmp_path: Path, made: Certificates
+) -> None:
+    binary = tmp_path / "ca.der"
+    binary.write_bytes(ssl.PEM_cert_to_DER_cert(made.ca.read_text()))
+    with pytest.raises(
+        ConfigurationError, match=r"certificate in binary \(DER\); .* openssl x509 -inform der"
+    ):
+        make_context(cafile=binary)
