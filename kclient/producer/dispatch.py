@@ -202,8 +202,10 @@ class Dispatcher:
         now = self._loop.time()
         self.counters.requests.add(now, 1)
         self.counters.sent.add(now, len(batches))
-        for _, batch in batches:
+        for outbox, batch in batches:
             self.counters.queued.add(now, now - batch.created)
+            if not outbox.waiting and outbox.topic in self._spreads:
+                self._spreads[outbox.topic].sent(outbox.partition)
 
     def hinted(self, response: ProduceResponse) -> None:
         """Believe new leaders that an answer names (KIP-951)."""

@@ -143,9 +143,10 @@ class Sticky:
 class StickyChoice:
     """The partition of one topic for records that have neither a partition nor a key (KIP-794).
 
-    Stays with a partition until that has taken `batch_size` bytes, so that batches fill, then draws the next.
-    When `adaptive`, the more batches wait for a partition, the less likely it is drawn: a slow broker gets
-    less. It leaves a partition early if that has lost its leader or stalled and there is a better one.
+    Stays with a partition until that has taken `batch_size` bytes, so that batches fill, or until all of them
+    have been sent, so that records which travel alone spread; then draws the next. When `adaptive`, the more
+    batches wait for a partition, the less likely it is drawn: a slow broker gets less. It leaves a partition
+    early if that has lost its leader or stalled and there is a better one.
     """
 
     __slots__ = ("_adaptive", "_batch_size", "_partition", "_random", "_taken", "_view")
@@ -167,6 +168,11 @@ class StickyChoice:
             self._reconsider(view)
         self._taken += size
         return self._partition
+
+    def sent(self, partition: int) -> None:
+        """All that waited for a partition is on its way: there is no batch to fill any more."""
+        if partition == self._partition:
+            self._taken = self._batch_size
 
     def partition_many(self, sizes: Sequence[int], view: PartitionView) -> list[int]:
         """Where records of these sizes go, as `partition` would say one after the other."""

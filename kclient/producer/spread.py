@@ -41,6 +41,7 @@ class Spread:
     def __init__(self, partitioner: Partitioner, sticky: StickyChoice) -> None:
         self._partitioner = partitioner
         self._sticky = sticky
+        self.sent = sticky.sent
         self._keyed = partitioner if isinstance(partitioner, KeyedPartitioner) else None
         # Whether it is known without asking that records without a key go to the sticky partition.
         self._leaves_keyless = type(partitioner) in (KeyHash, Sticky)
