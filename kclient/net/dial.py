@@ -9,9 +9,10 @@ connection: a token that was refused is not shown again, and certificates are th
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -31,7 +32,7 @@ from kclient.errors import (
 )
 from kclient.net.connection import Connection
 from kclient.net.sasl import Authenticator, Conversation, Exchange
-from kclient.net.tls import explain_tls_failure
+from kclient.net.tls import explain_tls_failure, may_lack_tls
 from kclient.net.tls_files import TlsFiles
 from kclient.threads import WAITING
 from kclient.wire.api import negotiate
@@ -50,6 +51,9 @@ _SESSION_PART = (0.85, 0.95)
 _ASK_AGAIN = 1.0
 # Kafka lets a connection authenticate again once a second, and takes that also after the session has ended.
 _ONCE_IN = 1.01
+# For a port on which TLS fails: what it is asked with, and seconds in which it has to answer.
+_NOBODY = ("unknown", "unknown")
+_TIME_TO_ANSWER = 1.0
 _FIRST_BYTES = {0x15: "TLS: set security_protocol to SSL or SASL_SSL", 0x48: "HTTP: it is not a Kafka broker"}
 
 
@@ -113,12 +117,40 @@ async def _connect(
             failure = KafkaConnectionError(f"{endpoint} ({host}) did not accept a connection in time")
         except (ssl.SSLError, ConnectionError) as error:
             failure = explain_tls_failure(error, endpoint.host) if settings.tls else _refused(endpoint, error)
+            if settings.tls and may_lack_tls(error) and await _lacks_tls(loop, endpoint, str(host), settings):
+                failure = _without_tls(endpoint, settings)
+                break
         except OSError as error:
             failure = _refused(endpoint, error)
     try:
         raise failure
     finally:
         del failure  # this frame is in its traceback: a cycle
+
+
+async def _lacks_tls(
+    loop: asyncio.AbstractEventLoop, endpoint: Endpoint, host: str, settings: DialSettings
+) -> bool:
+    """Whether a broker answers there in plain text. It is asked what it speaks, and told nothing of us."""
+    plain = replace(settings, protocol="PLAINTEXT", client_id="", tls=None, sasl=None, software=_NOBODY)
+    try:
+        async with asyncio.timeout(_TIME_TO_ANSWER):
+            connection = await _open(loop, endpoint, host, endpoint.port, plain)
+            try:
+                return bool(await _ask_versions(connection, plain, Deadline.after(loop, _TIME_TO_ANSWER)))
+            finally:
+                connection.close()
+                await connection.wait_closed()
+    except (KafkaError, OSError):  # a time-out too
+        return False
+
+
+def _without_tls(endpoint: Endpoint, settings: DialSettings) -> ConfigurationError:
+    other = settings.protocol.replace("SSL", "PLAINTEXT")
+    return ConfigurationError(
+        f"{endpoint} speaks Kafka without TLS: use the port of its {settings.protocol} listener, "
+        f"or set security_protocol to {other}, which encrypts nothing"
+    )
 
 
 async def _resolve(loop: asyncio.AbstractEventLoop, endpoint: Endpoint) -> list[Any]:
@@ -164,7 +196,9 @@ def _tune(transport: asyncio.BaseTransport, settings: DialSettings) -> None:
 
 
 def _refused(endpoint: Endpoint, error: OSError) -> KafkaConnectionError:
-    return KafkaConnectionError(f"cannot connect to {endpoint}: {error.strerror or error}")
+    # asyncio puts the address, once more, in the place of what the system says.
+    why = error.strerror if error.errno is None else os.strerror(error.errno)
+    return KafkaConnectionError(f"cannot connect to {endpoint}: {why or error}")
 
 
 async def _introduce(

@@ -249,6 +249,13 @@ def explain_tls_failure(error: ssl.SSLError | ConnectionError, host: str) -> Kaf
     return KafkaConnectionError(_broken(error, reason, host))
 
 
+def may_lack_tls(error: ssl.SSLError | ConnectionError) -> bool:
+    """Whether a handshake failed as it does on a port that does not speak TLS."""
+    if isinstance(error, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return not isinstance(error, ConnectionRefusedError)
+    return error.reason in _NO_TLS
+
+
 def _broken(error: ssl.SSLError | ConnectionError, reason: str, host: str) -> str:
     if isinstance(error, ConnectionRefusedError):
         return f"{host} refused the connection: no broker listens on that port"

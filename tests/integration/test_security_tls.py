@@ -139,11 +139,11 @@ def test_a_client_without_tls_is_told_that_the_port_speaks_tls(any_visitor: Visi
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "SASL_PLAINTEXT"])
-def test_a_client_with_tls_is_told_that_the_port_probably_does_not_speak_it(
+def test_a_client_with_tls_is_told_at_once_that_the_broker_does_not_speak_it_there(
     any_visitor: Visitor, listener: str
 ) -> None:
-    """The broker hangs up without a word, as one that is shutting down does: worth another try, in vain."""
+    """The broker hangs up without a word, as one that is shutting down does; but it answers in plain text."""
     options = any_visitor.options("TLS", bootstrap_servers=any_visitor.kafka.bootstrap(listener))
-    error = any_visitor.refusal(options | {"default_api_timeout_ms": 500})
-    assert isinstance(error, KafkaTimeoutError)
-    assert "the port probably does not speak TLS" in str(error)
+    error = any_visitor.refusal(options)
+    assert isinstance(error, ConfigurationError)
+    assert "speaks Kafka without TLS: use the port of its SSL listener" in str(error)
