@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from kclient.cli.errors import CommandError, Terminated, UsageError, close_to, no_broker
 from kclient.cli.options import TIMEOUT, every_property
 from kclient.cli.output import warn
-from kclient.cli.properties import our_options, read_properties
+from kclient.cli.properties import read_properties
 from kclient.config import ClientConfig
 from kclient.errors import KafkaConnectionError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from kclient.properties import our_name, translated
 
 if TYPE_CHECKING:
     from kclient.admin import AsyncAdmin, IsolationLevel, TopicDescription
@@ -44,7 +45,7 @@ class Connection:
 
     @property
     def servers(self) -> str:
-        return self._settings.get("bootstrap.servers", "localhost:9092")
+        return str(self._settings.get("bootstrap.servers", "localhost:9092"))
 
     def options_for(self, config: type[ClientConfig], **more: Any) -> dict[str, Any]:
         """What a client of this kind understands of the properties; a file may serve several kinds."""
@@ -131,40 +132,47 @@ async def no_topic(
     return CommandError(f"there is no topic {name!r}; {told}, `kclient topics list` shows what there is")
 
 
-def _from_environment() -> dict[str, str]:
+def _from_environment() -> dict[str, Any]:
     names = {f"KCLIENT_{name.upper().replace('.', '_')}": name for name in _names(ClientConfig)}
     names["KCLIENT_SASL_JAAS_CONFIG"] = "sasl.jaas.config"
     found = {names[name]: value for name, value in sorted(os.environ.items()) if name in names and value}
-    return our_options(found)
+    return translated(found).options
 
 
-def _from_file(options: argparse.Namespace) -> dict[str, str]:
+def _from_file(options: argparse.Namespace) -> dict[str, Any]:
+    """What stands in a file, which may serve clients of others too: what is not for us is noted."""
     path = getattr(options, "command_config", None) or os.environ.get("KCLIENT_COMMAND_CONFIG")
     if not path:
         return {}
-    given = our_options(read_properties(Path(path)))
+    found = translated(read_properties(Path(path)))
+    for name, instead in found.refused.items():
+        warn(f"{path}: {name} is left out: {instead}")
     known = _all_names()
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in found.options if name not in known]
     if unknown:
         hints = ", ".join(name + close_to(name, _dotted(known)).replace("; did", ", did") for name in unknown)
         warn(f"{path}: kclient has no option for {hints}")
-    return {name: value for name, value in given.items() if name in known}
+    return {name: value for name, value in found.options.items() if name in known}
 
 
-def _from_arguments(options: argparse.Namespace) -> dict[str, str]:
+def _from_arguments(options: argparse.Namespace) -> dict[str, Any]:
     given = dict(name_and_value(text, "-X") for text in every_property(options))
     for name in given:
-        if name in ("sasl.jaas.config", *_secret_names()):
+        if our_name(name) in ("sasl.jaas.config", *_secret_names()):
             raise UsageError(
                 f"-X {name}: everybody on this machine could read it; write it into a file for -c, or into "
                 f"the variable KCLIENT_{name.upper().replace('.', '_')}"
             )
-    found = our_options(given)
+    found = translated(given, "-X {}".format)
+    for name, instead in found.refused.items():
+        raise UsageError(f"-X {name}: {instead}")
+    for name in found.without_meaning:
+        warn(f"-X {name} has no meaning for kclient and is left out")
     known = _all_names()
-    for name in found:
+    for name in found.options:
         if name not in known:
             raise UsageError(f"-X {name}: there is no such property{close_to(name, _dotted(known))}")
-    return found
+    return found.options
 
 
 def name_and_value(text: str, option: str) -> tuple[str, str]:

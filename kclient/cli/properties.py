@@ -1,41 +1,18 @@
-"""Kafka's `.properties` files and property names, as the options of kclient's clients.
+"""Kafka's `.properties` files, as they are written; what their names mean is for `kclient.properties`.
 
 The format is Java's: `#` and `!` comments, `=`, `:` or a blank between name and value, `\\` escapes and lines
-that go on. Names are those of Java's clients, of librdkafka where it differs, or kclient's own.
+that go on.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from kclient.cli.errors import UsageError
-from kclient.config import checks_hostname, token_auth
-from kclient.errors import ConfigurationError
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 _SPLIT = re.compile(r"((?:[^\\=:\s]|\\.)*)[ \t\f]*(?:[=:][ \t\f]*|[ \t\f]|$)(.*)", re.DOTALL)
-# What librdkafka calls what Java and we call otherwise.
-_ALIASES = {
-    "metadata.broker.list": "bootstrap.servers",
-    "sasl.mechanisms": "sasl.mechanism",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "compression.codec": "compression.type",
-    "request.required.acks": "acks",
-}
-_STORES = ("ssl.truststore.type", "ssl.keystore.type")
-_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
-_JAAS = {
-    "username": "sasl.username",
-    "password": "sasl.password",
-    "clientId": "sasl.oauthbearer.client.id",
-    "clientSecret": "sasl.oauthbearer.client.secret",
-    "scope": "sasl.oauthbearer.scope",
-    "serviceName": "sasl.kerberos.service.name",
-}
 
 
 def read_properties(path: Path) -> dict[str, str]:
@@ -87,39 +64,3 @@ def _unescape(text: str) -> str:
         return _ESCAPES.get(match[2], match[2])
 
     return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", plain, text, flags=re.DOTALL)
-
-
-def our_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """The same under names that kclient's options have; what only Java needs is turned into what it means."""
-    options: dict[str, str] = {}
-    for given, value in properties.items():
-        name = _ALIASES.get(given, given)
-        if name == "sasl.jaas.config":
-            options |= _from_jaas(value)
-        elif name == "ssl.endpoint.identification.algorithm":
-            options["ssl.check.hostname"] = str(checks_hostname(name, value)).lower()
-        elif name in _STORES:
-            if value.upper() != "PEM":
-                raise ConfigurationError(
-                    f"{name}={value}: kclient reads PEM files, not Java's key stores; convert it with "
-                    "`keytool -exportcert -rfc` or `openssl pkcs12`, and write PEM"
-                )
-        else:
-            options[name] = value.strip()
-    return options
-
-
-def _from_jaas(text: str) -> dict[str, str]:
-    """User and password out of Java's login line. It may hold secrets: no error shows it."""
-    found = {
-        name: re.sub(r"\\(.)", r"\1", quoted) if quoted or not bare else bare
-        for name, quoted, bare in _JAAS_OPTION.findall(text)
-    }
-    if "LoginModule" not in text:
-        raise ConfigurationError(
-            'sasl.jaas.config is not understood: write `…LoginModule required username="…" password="…";`'
-        )
-    options = {ours: found[theirs] for theirs, ours in _JAAS.items() if theirs in found}
-    if token_auth("sasl.jaas.config", found.get("tokenauth", "false")):
-        options["sasl.delegation.token"] = "true"
-    return options

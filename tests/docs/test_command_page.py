@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from kclient.cli.main import NOUNS
-from kclient.cli.properties import our_options, parse_properties
+from kclient.cli.properties import parse_properties
 from kclient.config import ClientConfig
+from kclient.properties import translated
 from kclient.testing import RunningBroker
 from tests.docs.pages import COMMAND_PAGE, PAGES, Block, blocks
 from tests.unit.cli.calling import call
@@ -70,7 +71,7 @@ def _stages(words: list[str]) -> list[list[str]]:
 
 def test_the_properties_on_the_page_are_understood() -> None:
     (block,) = blocks("properties")
-    options = our_options(parse_properties(block.code, block.name))
+    options = translated(parse_properties(block.code, block.name)).options
     config = ClientConfig.from_options(options)
     assert (config.sasl_mechanism, config.sasl_plain_username) == ("SCRAM-SHA-512", "alice")
 

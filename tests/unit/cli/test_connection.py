@@ -12,10 +12,9 @@ from kclient.broker.security.listeners import ListenerSpec
 from kclient.cli.connection import Connection
 from kclient.cli.errors import UsageError
 from kclient.cli.main import parser_for
-from kclient.cli.properties import our_options, parse_properties
+from kclient.cli.properties import parse_properties
 from kclient.config import ClientConfig
 from kclient.consumer import ConsumerConfig
-from kclient.errors import ConfigurationError
 from kclient.producer import ProducerConfig
 from kclient.testing import RunningBroker
 from kclient.types import Secret
@@ -74,28 +73,6 @@ def test_user_and_password_come_out_of_javas_login_line(tmp_path: Path) -> None:
     assert ClientConfig.from_options(found).sasl_mechanism == "SCRAM-SHA-256"
 
 
-def test_what_java_and_librdkafka_say_otherwise_is_translated() -> None:
-    assert our_options(
-        {
-            "ssl.endpoint.identification.algorithm": "",
-            "ssl.truststore.type": "PEM",
-            "ssl.ca.location": "ca.pem",
-            "sasl.jaas.config": "OAuthBearerLoginModule required clientId=me clientSecret=x tokenauth=true;",
-        }
-    ) == {
-        "ssl.check.hostname": "false",
-        "ssl_cafile": "ca.pem",
-        "sasl.oauthbearer.client.id": "me",
-        "sasl.oauthbearer.client.secret": "x",
-        "sasl.delegation.token": "true",
-    }
-    with pytest.raises(ConfigurationError, match="kclient reads PEM files"):
-        our_options({"ssl.keystore.type": "JKS"})
-    with pytest.raises(ConfigurationError, match="is not understood") as refused:
-        our_options({"sasl.jaas.config": "user=secret"})
-    assert "secret" not in str(refused.value)
-
-
 @pytest.mark.parametrize("misspelt", ["htps", "none", "false", "http"])
 def test_a_misspelt_identification_algorithm_does_not_switch_host_name_checks_off(
     tmp_path: Path, misspelt: str
@@ -106,20 +83,6 @@ def test_a_misspelt_identification_algorithm_does_not_switch_host_name_checks_of
     assert refused.code == 2
     assert f"ssl.endpoint.identification.algorithm={misspelt!r} must be https, or empty" in refused.err
     assert "must be https" in call("topics", "list", "-X", path.read_text().splitlines()[1]).err
-
-
-@pytest.mark.parametrize(
-    ("given", "checked"), [("", "false"), (" ", "false"), ("https", "true"), ("HTTPS ", "true")]
-)
-def test_an_empty_identification_algorithm_switches_host_name_checks_off(given: str, checked: str) -> None:
-    assert our_options({"ssl.endpoint.identification.algorithm": given}) == {"ssl.check.hostname": checked}
-
-
-def test_a_misspelt_flag_in_a_login_line_is_refused() -> None:
-    line = "ScramLoginModule required username=u password=s3cr3t tokenauth=ture;"
-    with pytest.raises(ConfigurationError, match="tokenauth must be true or false") as refused:
-        our_options({"sasl.jaas.config": line})
-    assert "s3cr3t" not in str(refused.value)
 
 
 def test_what_is_said_later_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,16 +116,31 @@ def test_unknown_properties_are_refused_or_noted(tmp_path: Path, topic: str) -> 
     assert refused.code == 2
     assert "did you mean 'request.timeout.ms'" in refused.err
     path = tmp_path / "client.properties"
-    path.write_text("metric.reporters=x\nclient.idd=me\n")
+    path.write_text("metric.reporters=x\nclient.idd=me\ninterceptor.classes=my.Own\nkey.serializer=my.Own\n")
     noted = ok("topics", "list", "-c", str(path))
-    unknown = "metric.reporters, client.idd, did you mean 'client.id' or 'client.rack'?"
-    assert noted.err == f"warning: {path}: kclient has no option for {unknown}\n"
+    unknown = "client.idd, did you mean 'client.id' or 'client.rack'?"
+    assert f"warning: {path}: kclient has no option for {unknown}\n" in noted.err
+    assert (
+        f"{path}: interceptor.classes is left out: classes of Java cannot run here: give hooks" in noted.err
+    )
+    assert noted.err.count("\n") == 3
+    refused = call("topics", "list", "-X", "interceptor.classes=my.Own")
+    assert (refused.code, "-X interceptor.classes: classes of Java" in refused.err) == (2, True)
+    left_out = ok("topics", "list", "-X", "metric.reporters=x")
+    assert left_out.err == "warning: -X metric.reporters has no meaning for kclient and is left out\n"
     assert topic in noted.lines
 
 
 @pytest.mark.parametrize(
     "name",
-    ["sasl.password", "sasl_plain_password", "ssl.key.password", "sasl.jaas.config", "ssl.keystore.key"],
+    [
+        "sasl.password",
+        "sasl_plain_password",
+        "ssl.key.password",
+        "sasl.jaas.config",
+        "ssl.keystore.key",
+        "ssl.key.pem",
+    ],
 )
 def test_secrets_do_not_belong_into_arguments(name: str) -> None:
     refused = call("topics", "list", "-X", f"{name}=s3cr3t")

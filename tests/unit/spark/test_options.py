@@ -137,7 +137,7 @@ def test_the_level_of_the_chosen_codec_counts() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
-        ("sasl.jaas.config", "nonsense", "not of the form"),
+        ("sasl.jaas.config", "nonsense", "is not understood"),
         ("sasl.jaas.config", "a.b.PlainLoginModule required username=x;", "needs username and password"),
         ("sasl.jaas.config", "a.b.MyLoginModule required x=y;", "MyLoginModule"),
         (
