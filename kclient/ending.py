@@ -2,16 +2,22 @@
 
 A signal handler may close a client while its `async with` block ends. If the second call returned at once,
 `asyncio.run` would cancel the first. So the work is a task of its own, and callers watch it.
+
+Code that cancels all tasks cancels that one too, perhaps before its first step. Then everything is told to
+end at once, without waiting, and callers that still wait, or come later, wait for what is left of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any
 
-from kclient.errors import KafkaError
+log = logging.getLogger(__name__)
+
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 # Keeps the closing of clients alive that nobody waits for any more: the loop itself holds its tasks weakly.
 _running: set[asyncio.Task[None]] = set()
@@ -24,6 +30,8 @@ class Ending:
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
+        self._work: Work
+        self._release: Callable[[], object]
 
     def __repr__(self) -> str:
         state = "not begun" if self._task is None else "done" if self.done else "under way"
@@ -37,24 +45,45 @@ class Ending:
     def done(self) -> bool:
         return self._task is not None and self._task.done()
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work that closes the client, which brings its own deadline. Called once."""
-        self._task = asyncio.get_running_loop().create_task(self._run(work), name="kclient closes a client")
-        _running.add(self._task)
-        self._task.add_done_callback(_running.discard)
+    def begin(self, work: Work, release: Callable[[], object]) -> None:
+        """Do the work that closes the client, which brings its own deadline. Called once.
 
-    async def wait(self, seconds: float) -> None:
-        """Wait for so long until it is done, and raise what it raised."""
-        task = self._task
-        if task is None or _part_of.get() is self:
+        `release` tells tasks and sockets to end, without waiting, should the work be cut short. Then the work
+        is called again by those who still wait: it has to bear that.
+        """
+        self._work, self._release = work, release
+        self._start()
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Wait for so long, or as long as it takes, until it is done, and raise what it raised."""
+        if self._task is None or _part_of.get() is self:
             return
-        if not task.done():
-            await asyncio.wait([task], timeout=seconds)
-        if task.cancelled():
-            raise KafkaError("closing was cut short: its task was cancelled by code that is not kclient's")
-        if task.done():
+        loop = asyncio.get_running_loop()
+        ends = None if seconds is None else loop.time() + seconds
+        while True:
+            task = self._task
+            if not task.done():
+                await asyncio.wait([task], timeout=None if ends is None else max(0.0, ends - loop.time()))
+            if not task.cancelled() or task.get_loop() is not loop:
+                break
+            if task is self._task:  # else another caller has gone on with it
+                self._start()
+        if task.done() and not task.cancelled():
             task.result()
 
-    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="kclient closes a client")
+        _running.add(self._task)
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        _running.discard(task)
+        if task.cancelled():
+            log.warning(
+                "closing a client was cut short: its task was cancelled by code that is not kclient's"
+            )
+            self._release()
+
+    async def _run(self) -> None:
         _part_of.set(self)
-        await work
+        await self._work()

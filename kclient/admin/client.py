@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 from kclient.admin.verbs.cluster import ClusterVerbs
@@ -86,7 +87,7 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.tasks.expect_end()
-            self.ending.begin(_closed(cluster, timeout_ms / 1000))
+            self.ending.begin(partial(_closed, cluster, timeout_ms / 1000), cluster.retire)
         await self.ending.wait(timeout_ms / 1000)
 
     @property

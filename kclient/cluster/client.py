@@ -87,6 +87,7 @@ class Cluster:
         self._loop = asyncio.get_running_loop()
         self._settings = dial_settings(config, self.random)
         self._links: dict[tuple[Endpoint, str], Link] = {}
+        self._retired: list[Link] = []  # as it closed
         self._closed = False
         # Of the whole client: what is in one of the layers above works for it too.
         self.tasks = BackgroundTasks(f"the client {config.client_id!r}")
@@ -116,12 +117,18 @@ class Cluster:
         All of them are told before anything is awaited: a caller that gives up, or is cancelled, leaves
         nothing behind that does not end by itself.
         """
-        self._closed = True
-        links, self._links = list(self._links.values()), {}
-        for link in links:
-            link.retire()
+        self.retire()
         await self.metadata.stop()
-        await asyncio.gather(*(link.close() for link in links))
+        await asyncio.gather(*(link.close() for link in self._retired))
+
+    def retire(self) -> None:
+        """Tell all connections and tasks to end; does not wait."""
+        self._closed = True
+        self._retired += self._links.values()
+        self._links = {}
+        for link in self._retired:
+            link.retire()
+        self.metadata.retire()
 
     def backoff(self) -> Backoff:
         """A fresh back-off with the client's settings."""

@@ -79,16 +79,24 @@ class Refresher:
     def start(self) -> None:
         self._task = self._tasks.start(self._run(), "kclient metadata")
 
-    async def stop(self) -> None:
+    def retire(self) -> None:
+        """End soon; nobody waits for it."""
+        if self._stopped:
+            return
         self._stopped = True
         if self._again is not None:
             self._again.cancel()
         if self._task is None:
             self._end()
             return
-        self._task.add_done_callback(self._end)  # also where whoever stops it is cancelled
+        self._task.add_done_callback(self._end)
         self._tasks.end(self._task)
-        await asyncio.wait([self._task])
+
+    async def stop(self) -> None:
+        """End, and wait for it."""
+        self.retire()
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     def _end(self, *_: object) -> None:
         self._release(ClientClosedError("the client was closed"))

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from kclient.config import cover
@@ -69,7 +70,9 @@ class Consumer(Controls, Generic[K, V]):
 
     The options are those of `ConsumerConfig`. Records come one by one (iteration), many at a time (`poll`) or
     as Arrow (`poll_arrow`). One thread at a time may ask for records; `wakeup` and the calls that do not wait
-    may come from others. A rebalance listener is called on the thread that asks for records.
+    may come from others. A rebalance listener is called on the thread that asks for records. The constructor
+    does not connect: `start` (or `with`) does and says at once if that fails; without it the first call that
+    needs the cluster does.
     """
 
     def __init__(self: Consumer[Any, Any], *topics: str, **options: Any) -> None:
@@ -82,7 +85,8 @@ class Consumer(Controls, Generic[K, V]):
         # Set free by a new dictionary: a call in the end of one for records could be interrupted.
         self._polling: dict[None, int] = {}
         self._close_later: float | None = None
-        self._thread: LoopThread | None = None
+        # Its own, under None, once there is one.
+        self._threads: dict[None, LoopThread] = {}
         # Calls that close it at this moment, and their threads.
         self._closers: dict[object, int] = {}
         if topics:
@@ -91,16 +95,47 @@ class Consumer(Controls, Generic[K, V]):
     # Life
 
     def start(self, timeout_ms: float | None = None) -> None:
-        """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
-        load(*_FOR_RECORDS)
-        if self._thread is None and not self.closed:
-            self._thread = LoopThread(f"kclient consumer {self._config.client_id}")
+        """Find the cluster. A start that fails leaves nothing behind and may be tried again.
+
+        Does nothing where the cluster was found already.
+        """
+        if self._engine.begun:
+            return
+        thread = self._begin_thread()
         try:
-            self._call(self._engine.start(timeout_ms))
+            thread.call(partial(self._engine.opening.start, timeout_ms))
         except BaseException:
+            with contextlib.suppress(ClientClosedError):
+                thread.call(self._engine.opening.take_back)
             if self._engine.cluster is None:
                 self._end_thread()
             raise
+
+    def _use(self, timeout_ms: float | None = None) -> LoopThread:
+        """Start, for a call that needs it."""
+        thread = self._thread
+        if thread is None or not self._engine.begun:
+            thread = self._begin_thread()
+            thread.call(partial(self._engine.opening.use, timeout_ms))
+        return thread
+
+    def _start_if_new(self) -> None:
+        if not (self._engine.begun or self.closed):
+            self._use()
+
+    def _begin_thread(self) -> LoopThread:
+        load(*_FOR_RECORDS)
+        if self.closed:
+            raise ClientClosedError("this consumer was closed")
+        if self._thread is None:
+            made = LoopThread(f"kclient consumer {self._config.client_id}")
+            if self._threads.setdefault(None, made) is not made:  # another thread was first
+                made.stop()
+        return self._threads[None]
+
+    @property
+    def _thread(self) -> LoopThread | None:
+        return self._threads.get(None)
 
     def stop(self) -> None:
         """`close`, under the name that aiokafka has for it."""
@@ -133,7 +168,7 @@ class Consumer(Controls, Generic[K, V]):
             # Of threads that close at the same time, one finds the loop ended by another: closed is closed.
             with contextlib.suppress(ClientClosedError, CancelledError):
                 # A call that Ctrl-C ends leaves nothing behind: closing goes on, and the thread ends with it.
-                work = functools.partial(self._engine.close, timeout_ms)
+                work = partial(self._engine.close, timeout_ms)
                 closing = thread.launch_last(work, lambda: self._engine.ending.done, self._bell.ring)
                 self._await_end(closing, timeout_ms)
         finally:
@@ -160,7 +195,7 @@ class Consumer(Controls, Generic[K, V]):
         thread = self._thread
         if thread is not None:
             thread.stop()
-            self._thread = None
+            self._threads.pop(None, None)
 
     def __enter__(self) -> Self:
         try:
@@ -178,7 +213,7 @@ class Consumer(Controls, Generic[K, V]):
             self._close()
 
     def __del__(self) -> None:
-        thread = getattr(self, "_thread", None)
+        thread = self._threads.get(None) if hasattr(self, "_threads") else None
         if thread is not None and thread.running and not self.closed:
             warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
             thread.finish(self._engine.close(CLOSE_TIMEOUT_MS))
@@ -296,6 +331,8 @@ class Consumer(Controls, Generic[K, V]):
 
     def _poll_alone(self, take: Callable[[], T], timeout_ms: float | None) -> T:
         engine, bell = self._engine, self._bell
+        if not engine.begun:
+            self._use()
         engine.opened()
         if self._thread is not None and not self._thread.running:
             raise ClientClosedError("a consumer does not survive fork: make one in the child")
@@ -371,10 +408,6 @@ class Consumer(Controls, Generic[K, V]):
         return None if listener is None else CarriedListener(listener, self._errands.carry)
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._thread is None:
-            work.close()
-            self._engine.opened()
-            raise AssertionError("an engine without a thread is not open")
         if self._polling.get(None, threading.get_ident()) == threading.get_ident():
             if self._engine.subscription.lock._is_owned():  # type: ignore[attr-defined]
                 work.close()
@@ -384,4 +417,9 @@ class Consumer(Controls, Generic[K, V]):
                 )
             if not self._errands.running:
                 self._engine.poller.mend()
-        return self._thread.call(work)
+        try:
+            thread = self._use()
+        except BaseException:
+            work.close()
+            raise
+        return thread.call(work)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from kclient.clock import fine_time
@@ -55,7 +57,10 @@ class AsyncConsumer(Controls, Generic[K, V]):
     The options are those of `ConsumerConfig`. Records come one by one (`async for`, `getone`), many at a time
     (`getmany`) or as Arrow (`getarrow`). A call that is cancelled loses nothing. One call at a time is
     meant to wait for records; the others may be made meanwhile. A consumer belongs to the event loop on which
-    it was started; with `io_thread=True` its work is done on a thread of its own.
+    it was first used; with `io_thread=True` its work is done on a thread of its own.
+
+    `start` (or `async with`) connects and says at once if that fails; without it the first call that needs
+    the cluster connects.
     """
 
     _thread: LoopThread | None = None
@@ -69,6 +74,8 @@ class AsyncConsumer(Controls, Generic[K, V]):
         self._pace = Pace(self._turns, _AT_ONCE)
         # Of engine and thread; without a thread the engine's own end is enough.
         self._ending = Ending()
+        self._starts = 0  # with a thread: calls of `start` under way
+        self._taking_back: asyncio.Task[None] | None = None
         lock = shared_lock() if config.io_thread else None
         self._engine = Engine(config, self._bell, lock)
         if topics:
@@ -77,20 +84,57 @@ class AsyncConsumer(Controls, Generic[K, V]):
     # Life
 
     async def start(self, timeout_ms: float | None = None) -> None:
-        """Find the cluster. A start that fails leaves nothing behind and may be tried again."""
-        threads, running = self._config.io_thread, self._engine.cluster is not None
-        loop = asyncio.get_running_loop()
+        """Find the cluster. A start that fails leaves nothing behind and may be tried again.
+
+        Does nothing where the cluster was found already.
+        """
+        await self._bind()
+        if self._thread is None:
+            await self._engine.opening.start(timeout_ms)
+            return
+        self._starts += 1
+        try:
+            await self._on_thread(self._engine.opening.start(timeout_ms))
+        except BaseException:
+            if self._starts == 1:
+                await self._take_back()
+            raise
+        finally:
+            self._starts -= 1
+
+    async def _use(self, timeout_ms: float | None = None) -> None:
+        """Start, for a call that needs it."""
+        if self._engine.begun:
+            return
+        await self._bind()
+        use = self._engine.opening.use(timeout_ms)
+        await (use if self._thread is None else self._on_thread(use))
+
+    async def _bind(self) -> None:
+        """Belong to this event loop, and have a thread if one is wanted."""
+        self._check_loop()
+        if self._taking_back is not None:
+            await asyncio.wait([self._taking_back])
+        if self._engine.cluster is not None:
+            return
+        threads, loop = self._config.io_thread, asyncio.get_running_loop()
         self._bell.bind(loop, threads=threads)
         self._turns = Turns(fine_time(loop))
         self._pace = Pace(self._turns, _AT_ONCE)
         if threads and self._thread is None and not self.closed:
             self._thread = LoopThread(f"kclient consumer {self._config.client_id}")
-        try:
-            await self._run(self._engine.start(timeout_ms))
-        except BaseException:
-            if not running:
-                await self._end_thread()
-            raise
+
+    async def _take_back(self) -> None:
+        """End what a start on the thread may have left, and the thread; goes on if this is cancelled."""
+        if self._taking_back is None or self._taking_back.done():
+            self._taking_back = asyncio.get_running_loop().create_task(self._taken_back())
+        await asyncio.wait([self._taking_back])
+
+    async def _taken_back(self) -> None:
+        with suppress(ClientClosedError):
+            await self._on_thread(self._engine.opening.take_back())
+        if self._engine.cluster is None:
+            await self._end_thread()
 
     async def stop(self) -> None:
         """`close`, under the name that aiokafka has for it."""
@@ -107,23 +151,37 @@ class AsyncConsumer(Controls, Generic[K, V]):
         await self._close(timeout_ms)
 
     async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        if self._thread is None:
+        if self._taking_back is not None:
+            await asyncio.wait([self._taking_back], timeout=timeout_ms / 1000)
+        if self._thread is None and not self._ending.begun:
             await self._engine.close(timeout_ms)
             return
         if not self._ending.begun:
-            self._ending.begin(self._close_with_thread(timeout_ms))
+            self._ending.begin(partial(self._close_with_thread, timeout_ms), self._end_with_thread)
         await self._ending.wait(timeout_ms / 1000 + 3 * GRACE)
 
     async def _close_with_thread(self, timeout_ms: float) -> None:
+        if self._thread is None:  # it has ended since this was cut short
+            return
         try:
-            await self._run(self._engine.close(timeout_ms))
+            with suppress(ClientClosedError):  # `_end_with_thread` has begun it
+                await self._on_thread(self._engine.close(timeout_ms))
         finally:
             await self._end_thread()
 
+    def _end_with_thread(self) -> None:
+        """Have the thread close the consumer, and end, without waiting."""
+        if self._thread is not None:
+            with suppress(ClientClosedError):  # it ends already
+                self._thread.launch_last(
+                    partial(self._engine.close, CLOSE_TIMEOUT_MS), lambda: self._engine.ending.done
+                )
+
     async def _end_thread(self) -> None:
-        thread, self._thread = self._thread, None
+        thread = self._thread
         if thread is not None:
             await asyncio.get_running_loop().run_in_executor(WAITING, thread.stop)
+            self._thread = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -261,6 +319,8 @@ class AsyncConsumer(Controls, Generic[K, V]):
     async def _poll(self, take: Callable[[], T], timeout_ms: float | None) -> T:
         """Call `take` until it has something, or the time is up; while anything is taken, nothing waits."""
         engine, bell = self._engine, self._bell
+        if not engine.begun:
+            await self._use()
         now = asyncio.get_running_loop().time
         began = now()
         if self._turns.now() > self._turns.last + EVERY:
@@ -292,7 +352,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """The offset of the next record; waits until it is known."""
-        return await self._run(self._engine.position(partition, timeout_ms))
+        return await self._run(self._engine.position(partition, timeout_ms), timeout_ms)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first record of these partitions, or of all that are assigned."""
@@ -314,19 +374,19 @@ class AsyncConsumer(Controls, Generic[K, V]):
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is as late as its timestamp (ms), None without one."""
-        return await self._run(self._engine.offsets_for_times(timestamps, timeout_ms))
+        return await self._run(self._engine.offsets_for_times(timestamps, timeout_ms), timeout_ms)
 
     async def beginning_offsets(
         self, partitions: list[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
-        return await self._run(self._engine.beginning_offsets(partitions, timeout_ms))
+        return await self._run(self._engine.beginning_offsets(partitions, timeout_ms), timeout_ms)
 
     async def end_offsets(
         self, partitions: list[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """Where the next record of each partition goes; with read_committed, the end of what is decided."""
-        return await self._run(self._engine.end_offsets(partitions, timeout_ms))
+        return await self._run(self._engine.end_offsets(partitions, timeout_ms), timeout_ms)
 
     async def topics(self) -> set[str]:
         """The topics of the cluster."""
@@ -340,14 +400,14 @@ class AsyncConsumer(Controls, Generic[K, V]):
         timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets, or all that was handed out; tried again until it works or time is up."""
-        await self._run(self._engine.commit(offsets, timeout_ms))
+        await self._run(self._engine.commit(offsets, timeout_ms), timeout_ms)
 
     async def committed(
         self, partition: TopicPartition, timeout_ms: float | None = None
     ) -> OffsetAndMetadata | None:
         """What the group has committed for a partition, None for nothing."""
         key = topic_partition(partition)
-        return (await self._run(self._engine.committed([key], timeout_ms)))[key]
+        return (await self._run(self._engine.committed([key], timeout_ms), timeout_ms))[key]
 
     def _check_loop(self) -> None:
         if self._engine.cluster is not None and self._bell.loop is not asyncio.get_running_loop():
@@ -355,10 +415,17 @@ class AsyncConsumer(Controls, Generic[K, V]):
                 f"{self!r} belongs to another event loop: every loop needs a client of its own"
             )
 
-    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it where the engine is."""
-        if self._thread is None:
-            return await work
+    async def _run(self, work: Coroutine[Any, Any, T], timeout_ms: float | None = None) -> T:
+        """Do it where the engine is, which is started first if need be."""
+        try:
+            await self._use(timeout_ms)
+        except BaseException:
+            work.close()
+            raise
+        return await (work if self._thread is None else self._on_thread(work))
+
+    async def _on_thread(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._thread is not None
         return await asyncio.wrap_future(self._thread.submit(work))
 
 

@@ -65,6 +65,9 @@ class Controls:
             f"{len(subscription.cursors)} partitions>"
         )
 
+    def _start_if_new(self) -> None:
+        """Start, where a caller can be kept waiting."""
+
     @property
     def closed(self) -> bool:
         return self._engine.closed
@@ -169,6 +172,7 @@ class Controls:
     def partitions_for_topic(self, topic: str) -> frozenset[int] | None:
         """The numbers of a topic's partitions, None for a topic that is not known, or not yet."""
         check_topic(topic)
+        self._start_if_new()
         cluster = self._engine.opened()
         self._engine.post(lambda: cluster.metadata.look_up(topic))
         known = cluster.metadata.snapshot.topics.get(topic)
@@ -228,12 +232,14 @@ class Controls:
 
         `callback(offsets, error)` is told how it went. An older commit never overtakes a newer one.
         """
+        self._start_if_new()
         store = self._engine.offset_store()
         chosen = self._engine.subscription.to_commit() if offsets is None else places(offsets)
         self._engine.post(lambda: store.commit_nowait(chosen, callback))
 
     def group_metadata(self) -> GroupMetadata:
         """Who this consumer is in its group: for a transaction that commits its offsets."""
+        self._start_if_new()
         group = self._engine.group
         if group is None:
             raise IllegalStateError("this consumer is in no group: give it a group_id, and start it")

@@ -1,7 +1,7 @@
 """A consumer without its face: everything that `AsyncConsumer` and `Consumer` have in common.
 
 What can be told before there is a connection (a subscription, an assignment) is kept from the beginning; the
-rest is made by `start`, on the event loop that the engine then works on. Coroutines run on that loop. The
+rest is made by `opening`, on the event loop that the engine then works on. Coroutines run on that loop. The
 other methods may be called from the application's thread: they change the subscription under its lock and
 leave the rest to the loop.
 """
@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
+from functools import partial
 from typing import Any
 
 from kclient.clock import Clock, Deadline, SystemClock
@@ -28,6 +29,7 @@ from kclient.consumer.decode import Decoder
 from kclient.consumer.group.membership import Membership, chosen_assignors
 from kclient.consumer.metrics import Counters
 from kclient.consumer.offsets import ListOffsets, OffsetAndTimestamp
+from kclient.consumer.opening import Opening
 from kclient.consumer.poller import Poller, Wanted
 from kclient.consumer.reader import Reader
 from kclient.consumer.seam import Group, OffsetStore
@@ -85,12 +87,14 @@ class Engine:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
         self.ending = Ending()
+        self.opening = Opening(self)
+        self._cut_short = False
         self.woken = False
         self.last_poll: float | None = None
         self._threads = lock is not None
         self._sees_all_topics = False  # or has asked for them
         self._polled = 0.0  # when the group was told last
-        self._membership: Membership | None = None
+        self.membership: Membership | None = None
         self._settings = config.group_settings()
         if self._settings is not None:
             chosen_assignors(
@@ -100,34 +104,28 @@ class Engine:
 
     # Life
 
-    async def start(self, deadline_ms: float | None = None) -> None:
-        """Find the cluster and begin to work; a start that fails leaves nothing behind."""
-        if self.closed:
-            raise ClientClosedError("this consumer was closed")
-        if self.cluster is not None:
-            raise IllegalStateError("this consumer was started already")
-        self.loop = asyncio.get_running_loop()
-        self.cluster = cluster = Cluster(self.config)
-        if self.subscription.pattern is not None:  # else the group would first be joined for no topics
-            cluster.metadata.follow_all()
-            self._sees_all_topics = True
-        try:
-            await cluster.start(cluster.deadline(deadline_ms))
-        except BaseException:
-            self.cluster = None
-            await cluster.close()
-            raise
+    @property
+    def begun(self) -> bool:
+        """Whether the cluster was found, and work has begun."""
+        return self.reader is not None and self.cluster is not None
+
+    def begin(self) -> None:
+        """The cluster was found: begin to work, unless that was begun before."""
+        cluster = self.cluster
+        if cluster is None or self.reader is not None:
+            return
+        self._sees_all_topics = self.opening.sees_all_topics
         self.reader = Reader(cluster, self.config, self.subscription, self.buffer, self.clock, self.counters)
         self.reader.standby = self._standby
         if self._settings is not None:
-            self._membership = Membership(cluster, self._settings, self.subscription)
-            self.group, self.reader.store = self._membership, self._membership.commits
+            self.membership = Membership(cluster, self._settings, self.subscription)
+            self.group, self.reader.store = self.membership, self.membership.commits
         cluster.metadata.listen(self._metadata_changed)
         cluster.tasks.when_failed(lambda _: self.subscription.wake())
         self._subscription_changed()
         self.reader.start()
         if self.group is not None:
-            await self.group.start()
+            self.group.start()
 
     async def close(self, timeout_ms: float) -> None:
         """Leave the group and close all connections, by the deadline.
@@ -142,19 +140,30 @@ class Engine:
             if cluster is not None and loop is not None:
                 cluster.tasks.expect_end()
                 deadline = Deadline.after(loop, timeout_ms / 1000)
-                self.ending.begin(self._close(cluster, loop, deadline))
+                self.ending.begin(partial(self._close, cluster, loop, deadline), partial(self._cut, cluster))
+        await self.opening.end()
         await self.ending.wait(timeout_ms / 1000 + 2 * GRACE)
 
     async def _close(self, cluster: Cluster, loop: asyncio.AbstractEventLoop, deadline: Deadline) -> None:
         try:
-            if self.group is not None:
+            if self.group is not None and not self._cut_short:
                 share = deadline.remaining(loop) * _GROUPS_SHARE
                 await self.group.close(deadline.earlier(loop, share))  # a listener may still commit
         finally:
             self.cluster = None
-            await self._let_go(cluster, self.reader, max(GRACE, deadline.remaining(loop) / 2))
+            await self.let_go(cluster, self.reader, max(GRACE, deadline.remaining(loop) / 2))
 
-    async def _let_go(self, cluster: Cluster, reader: Reader | None, seconds: float) -> None:
+    def _cut(self, cluster: Cluster) -> None:
+        """Closing was cut short: have everything end by itself, and what is not committed be read again."""
+        self._cut_short = True
+        self.cluster = None
+        if self.group is not None:
+            self.group.retire()
+        if self.reader is not None:
+            self.reader.retire()
+        cluster.retire()
+
+    async def let_go(self, cluster: Cluster, reader: Reader | None, seconds: float) -> None:
         """End tasks, then sockets, with so many seconds for each.
 
         Both are told to end before they are awaited, so what takes longer ends by itself.
@@ -172,7 +181,7 @@ class Engine:
 
     def opened(self) -> Cluster:
         """The cluster, once there is one, and while it works."""
-        if self.cluster is not None:
+        if self.cluster is not None and self.reader is not None:
             self.cluster.tasks.check()
             return self.cluster
         if self.closed:
@@ -245,9 +254,9 @@ class Engine:
 
     def _standby(self) -> str | None:
         """That this member of a group has nothing to read, if that is so."""
-        if self._membership is None or not self.subscription.subscribing:
+        if self.membership is None or not self.subscription.subscribing:
             return None
-        state = self._membership.health().state
+        state = self.membership.health().state
         pattern = self.subscription.server_pattern
         reason = f"the group has not given it any yet (its membership: {state})"
         if state == _STABLE:
@@ -484,6 +493,6 @@ class Engine:
 
     def offset_store(self) -> OffsetStore:
         self.opened()
-        if self._membership is None:
+        if self.membership is None:
             raise IllegalStateError("offsets are committed for a group: give the consumer a group_id")
-        return self._membership.commits
+        return self.membership.commits

@@ -82,15 +82,18 @@ class Reader:
 
     async def close(self) -> None:
         """End all workers."""
+        self.retire()
+        await asyncio.gather(*(worker.stop() for worker in self._workers()))
+
+    def retire(self) -> None:
+        """Tell all workers to end; does not wait."""
         self._closed = True
         for handle in (self._scheduled, self._looking, self._asking):
             if handle is not None:
                 handle.cancel()
         self.complaints.close()
-        workers = self._workers()
-        for worker in workers:  # before anything is awaited: whoever waits here may be cancelled
+        for worker in self._workers():
             worker.retire()
-        await asyncio.gather(*(worker.stop() for worker in workers))
 
     def changed(self) -> None:
         """Look at everything again, once, in the loop's next turn."""

@@ -180,8 +180,11 @@ class Group(Protocol):
 
     def health(self) -> GroupHealth: ...
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Begin to work; joining happens in the background."""
 
     async def close(self, deadline: Deadline) -> None:
         """Commit if that is automatic, give up all partitions, leave; by the deadline, without raising."""
+
+    def retire(self) -> object:
+        """End all tasks without leaving the group, and without waiting: for a close that was cut short."""

@@ -56,6 +56,7 @@ class AsyncProducer:
     """
 
     _core: Core | None = None
+    _abandoned: Core | None = None
     _turns: Turns  # as soon as there is a core
     _moment: Callable[[], float]  # the same
     # Calls of `send` that give the loop its turn, and append their record after that.
@@ -90,7 +91,7 @@ class AsyncProducer:
         except BaseException:
             # A client stays open for those who use it, or wait for it with more time than this one.
             if self._core is core and not self._used and self._starts == 1:
-                self._core = None
+                self._core, self._abandoned = None, core
                 self._leave()
                 await core.abandon(ClientClosedError("the producer could not be started"))
             raise
@@ -249,8 +250,10 @@ class AsyncProducer:
             try:
                 await core.close(Deadline.after(core.loop, timeout_ms / 1000))
             finally:
-                if core.ended:
+                if core.ending.done:
                     self._core, self._last_metrics = None, core.metrics()
+        if self._abandoned is not None:  # by a start that was cancelled, and did not wait for that
+            await self._abandoned.ending.wait()
 
     async def stop(self) -> None:
         """`close`, under the name that aiokafka has for it."""

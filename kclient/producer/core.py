@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from random import Random
 from time import time_ns
 
 from kclient.clock import Deadline, fine_time
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Topic
+from kclient.ending import Ending
 from kclient.errors import (
     BufferFullError,
     ClientClosedError,
@@ -63,8 +65,10 @@ class Core:
         self._last_words_said = False
         # What was not delivered when it ended, in words; empty where all was.
         self.given_up = ""
-        self._ending: asyncio.Task[None] | None = None
         self._last_metrics: ProducerMetrics | None = None
+        # Whether that is given up, and tasks and connections are told to end.
+        self.ended = False
+        self.ending = Ending()
 
     def _wake(self, urgency: Urgency) -> None:
         self.dispatcher.wake(urgency)
@@ -225,26 +229,22 @@ class Core:
                 return False
         return await self.dispatcher.flush(deadline)
 
-    @property
-    def ended(self) -> bool:
-        """Whether what was not delivered is given up, and tasks and connections are told to end."""
-        return self._ending is not None
-
     async def abandon(self, error: KafkaError) -> None:
         """End at once; what is not delivered fails with `error`.
 
         It does so before anything is awaited, and the rest goes on if whoever awaits it is cancelled: by a
         second time limit, or as the loop of a blocking producer is stopped.
         """
-        if self._ending is None:
+        if not self.ended:
+            self.ended = True
             self.cluster.tasks.expect_end()
             self._last_words_said = True
             self.accumulator.refuse(error)
             self.dispatcher.drain()
             self.given_up = "" if self.dispatcher.ledger.empty else self._left()
             tasks = self.dispatcher.close(error)
-            self._ending = self.loop.create_task(self._end(tasks), name="kclient producer ends")
-        await asyncio.shield(self._ending)
+            self.ending.begin(partial(self._end, tasks), self.cluster.retire)
+        await self.ending.wait()
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
         try:

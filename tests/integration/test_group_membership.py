@@ -83,7 +83,7 @@ class Group:
         positions.topics = frozenset() if pattern else frozenset({self.topic})
         chosen: dict[str, Any] = {"group_id": self.id, "enable_auto_commit": False} | options
         member = Member(cluster, Membership(cluster, GroupSettings(**chosen), positions), positions)
-        await member.membership.start()
+        member.membership.start()
         self._stack.push_async_callback(member.close)
         return member
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
 from kclient.clock import Deadline
@@ -110,7 +110,7 @@ class Membership:
             return ModernMember(self._context)
         return ClassicMember(self._context, chosen_assignors(self._settings.partition_assignment_strategy))
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Begin to work; joining happens in the background."""
         self._liveness.polled()
         self._jobs = [*self._member.jobs(), self.commits.run]
@@ -189,13 +189,16 @@ class Membership:
 
     async def _end_tasks(self) -> None:
         """End every task, also where whoever closes is cancelled: they are told before they are awaited."""
+        tasks = self.retire()
+        if tasks:  # a listener of the application may take its time
+            await asyncio.wait(tasks, timeout=_GRACE)
+
+    def retire(self) -> Collection[asyncio.Task[None]]:
         self.commits.close()
         tasks, self._tasks, self._jobs = self._tasks, [], []
         for task in tasks:
             self._background.end(task)
-        tasks += self._holdings.end()
-        if tasks:  # a listener of the application may take its time
-            await asyncio.wait(tasks, timeout=_GRACE)
+        return [*tasks, *self._holdings.end()]
 
     async def _let_go(self, deadline: Deadline) -> None:
         if self._positions.subscribed() is None and not self._holdings.owned:

@@ -91,7 +91,7 @@ class Crowd:
         chosen: dict[str, Any] = {"group_id": GROUP, "enable_auto_commit": False} | options
         settings = GroupSettings(**chosen)
         member = Member(cluster, Membership(cluster, settings, positions), positions)
-        await member.membership.start()
+        member.membership.start()
         self._stack.push_async_callback(member.close)
         self.members.append(member)
         return member

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -204,13 +204,44 @@ def test_a_listener_is_called_on_the_thread_that_polls_and_may_use_the_consumer(
         assert again.committed(part(0)) == OffsetAndMetadata(1000, "", 0)
 
 
-def test_a_consumer_that_was_not_started_or_is_closed_says_so(running: RunningBroker) -> None:
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda consumer: consumer.poll(timeout_ms=PATIENCE_MS),
+        next,
+        lambda consumer: consumer.topics(),
+        lambda consumer: consumer.seek_to_end(),
+        lambda consumer: consumer.commit({part(): 1}),
+        lambda consumer: consumer.commit_nowait({part(): 1}),
+        lambda consumer: consumer.partitions_for_topic("orders") or True,
+        lambda consumer: consumer.group_metadata(),
+    ],
+    ids=["poll", "next", "topics", "seek_to_end", "commit", "commit_nowait", "partitions", "metadata"],
+)
+def test_the_first_call_that_needs_the_cluster_starts_a_consumer(
+    running: RunningBroker, use: Callable[[Consumer[Any, Any]], object]
+) -> None:
+    consumer = consumer_of(running, group_id="first use")
+    consumer.assign(parts(3))
+    use(consumer)
+    assert consumer.health().cluster.connected
+    consumer.close()
+
+
+def test_threads_that_use_a_new_consumer_at_once_start_it_once(running: RunningBroker) -> None:
+    consumer = consumer_of(running)
+    threads = [threading.Thread(target=consumer.topics) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len([each for each in threading.enumerate() if each.name == "kclient consumer kclient"]) == 1
+    consumer.close()
+
+
+def test_a_consumer_that_is_closed_says_so(running: RunningBroker) -> None:
     consumer = consumer_of(running)
     consumer.assign(parts(3))
-    with pytest.raises(IllegalStateError, match="not started"):
-        consumer.poll()
-    with pytest.raises(IllegalStateError, match="not started"):
-        consumer.topics()
     with consumer:
         assert consumer.poll(timeout_ms=PATIENCE_MS)
     for attempt in (consumer.poll, consumer.topics, consumer.start):
@@ -346,13 +377,12 @@ def test_a_forked_child_is_told_that_it_has_no_consumer(running: RunningBroker) 
         assert consumer.poll(timeout_ms=PATIENCE_MS)
 
 
-def test_a_second_start_is_refused_and_harms_nobody(running: RunningBroker) -> None:
+def test_a_second_start_does_nothing_and_harms_nobody(running: RunningBroker) -> None:
     async def story() -> None:
         servers = running.bootstrap_servers
         options: dict[str, Any] = {"bootstrap_servers": servers, "auto_offset_reset": "earliest"}
         async with AsyncConsumer("orders", io_thread=True, **options) as consumer:
-            with pytest.raises(IllegalStateError, match="started already"):
-                await consumer.start()
+            await consumer.start()
             assert await consumer.getmany(timeout_ms=PATIENCE_MS)
 
     asyncio.run(story())

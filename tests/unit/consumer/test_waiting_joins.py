@@ -72,7 +72,7 @@ async def joining(world: World, told: Told, raised: list[KafkaError]) -> AsyncIt
 
 async def breaks(member: Member) -> None:
     """The connection that its join is under way on breaks."""
-    cluster, membership = member._engine.cluster, member._engine._membership
+    cluster, membership = member._engine.cluster, member._engine.membership
     assert cluster is not None
     assert membership is not None
     node = membership._coordinator.node_id
