@@ -12,9 +12,9 @@ to ask a broker for; between them lies what is buffered. It begins without eithe
     DROPPED      nobody wants this cursor any more
 
 Its identity decides whether fetched data is still wanted. To seek, to truncate and to lose a partition never
-change a cursor's place: they drop it, and perhaps put a new one in its stead; what was fetched or is under
-way for the old one finds it DROPPED, and is thrown away. So no answer can move a cursor that it was not made
-for.
+change where a cursor fetches: they drop it, and perhaps put a new one in its stead; what was fetched or is
+under way for the old one finds it DROPPED, and is thrown away. So no answer can move a cursor that it was not
+made for. Only a seek within what is buffered keeps the cursor, as what is fetched is wanted then: `jump`.
 
 `paused` (by the application) and `fenced` (by the group, while a listener runs) are no states: any cursor may
 be either, and neither touches what is buffered.
@@ -167,6 +167,12 @@ class Cursor:
         self.processed = (offset, epoch)
         self.committed = offset
         self.happens(Event.FOUND)
+
+    def jump(self, offset: int) -> None:
+        """Go on at an offset within what was fetched, which stays."""
+        self._position = self.committed = offset
+        self.epoch = NO_EPOCH
+        self.processed = (offset, NO_EPOCH)
 
     def move(self, position: int, epoch: int) -> None:
         """Everything before `position` has been handed out."""

@@ -299,6 +299,16 @@ class Engine:
         if self.group is not None:
             self.post(self.group.assigned_by_hand)
 
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
+        """Go on at an offset. Within what was fetched that is free; else it is fetched anew.
+
+        With a leader epoch, brokers have to be asked whether they still have what comes before it.
+        """
+        if epoch < 0 and self.poller.seek_within(partition, offset):
+            self._tell_of_return()
+        else:
+            self.subscription.seek(partition, offset, epoch)
+
     def unsubscribe(self) -> None:
         """Nothing is to be read. The listener stays: it is told of what is given up now."""
         self.subscription.unsubscribe(in_group=self.group is not None)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.chunk import Chunk, Mark, one_list
-from kclient.consumer.cursor import Cursor
+from kclient.consumer.cursor import Cursor, State
 from kclient.consumer.decode import Decoder
 from kclient.consumer.hand import Hand
 from kclient.consumer.metrics import Counters
@@ -33,6 +33,7 @@ Wanted = frozenset[TopicPartition] | None
 Taken = dict[TopicPartition, list[Record[Any, Any]]]
 
 _NOTHING: Iterator[Record[Any, Any]] = iter(())
+_MOST_AHEAD = 128
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -77,6 +78,8 @@ class Poller:
         self._places: dict[Cursor, tuple[int | None, int]] = {}
         self._busy = False
         self._left = 0  # in hand, when somebody looked last
+        # For how many records deserializers are called at once where they are handed out one by one.
+        self._ahead = 1
         # What is left of the batch in hand, or some of it; used up, it stays an iterator that gives nothing.
         self.in_hand: Iterator[Record[Any, Any]] = _NOTHING
 
@@ -116,7 +119,7 @@ class Poller:
             mark = chunk.mark()
             try:
                 records = chunk.take(None if most is None else most - count, self._decoder)
-            except Exception:  # see there; what was taken of others must not be lost with it
+            except Exception:  # no memory; what was taken of others must not be lost with it
                 if taken:
                     break
                 self._places = {}
@@ -165,8 +168,9 @@ class Poller:
             return True  # another caller, who waited too, took it
         self._put_down()
         for chunk in self._ready(wanted):
-            records = chunk.take_batch(self._decoder)
+            records = chunk.take_batch(None if self._decoder.plain else self._ahead, self._decoder)
             if records:
+                self._ahead = min(2 * self._ahead, _MOST_AHEAD)
                 with self._lock:
                     if _barred(chunk.cursor):
                         chunk.keep(records)
@@ -198,6 +202,34 @@ class Poller:
         """Give nothing more of what is in hand before the next look. A signal handler may call it."""
         self.in_hand = _NOTHING
 
+    def seek_within(self, partition: TopicPartition, offset: int) -> bool:
+        """Go on at an offset of what was fetched; False where that has to be fetched, or cannot be told now.
+
+        May be called from any thread. What the application's thread is taking at this moment is its own: it
+        is `_busy` before it asks the buffer for chunks, which it does under the lock.
+        """
+        with self._lock:
+            cursor = self._subscription.cursor(partition)
+            if self._busy or cursor.state is not State.FETCHING:
+                return False
+            cursor.put_down()
+            chunks = [chunk for chunk in self._buffer.snapshot() if chunk.cursor is cursor]
+            before = 0
+            for chunk in chunks:
+                if offset < chunk.next_offset:
+                    if not chunk.seek(offset):
+                        return False
+                    break
+                before += 1
+            else:
+                # An answer that is being looked at is neither here nor under way: so not `fetch_offset`.
+                if offset != (chunks[-1].next_offset if chunks else cursor.position):
+                    return False
+            for chunk in chunks[:before]:
+                self._buffer.remove(chunk)
+            cursor.jump(offset)
+        return True
+
     def has_moved(self) -> bool:
         """Whether a record in hand was taken since the last look: those that take them do not call us."""
         hand = self._hand
@@ -209,6 +241,8 @@ class Poller:
         hand = self._hand
         if hand is not None:
             with self._lock:
+                if hand.left:
+                    self._ahead = 1
                 self._counters.records -= hand.left  # also where a pause or a rebalance has put it back
                 if hand.open:
                     hand.put_back()
@@ -248,6 +282,13 @@ class Poller:
 
         A failure behind its records is raised when the application has got everything before it.
         """
+        if chunk.blocked:
+            if taken:
+                return True
+            self._ahead = 1
+            self._places = {}  # what was let pass on the way here is not met again
+            self._buffer.to_the_back(chunk.cursor)
+            raise chunk.told()
         if not chunk.empty:
             return False
         if chunk.failure is None:

@@ -58,9 +58,9 @@ def collector() -> tuple[bool, tuple[int, int, int]]:
 
 
 def decode(batch: RecordBatch, deserializer: Callable[[bytes], Any] | None = None) -> list[Record[Any, Any]]:
-    found, failure = Decoder(None, deserializer, "raise").records(batch, TopicPartition(Topic, 0), 0)
-    assert failure is None
-    return found
+    decoder = Decoder(None, deserializer, "raise")
+    found: list[Record[Any, Any]] = decoder.records(batch, TopicPartition(Topic, 0), 0)
+    return found if decoder.plain else decoder.deserialized(found, -1).records
 
 
 @pytest.mark.parametrize("headers", [0, 2])

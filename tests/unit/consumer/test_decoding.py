@@ -188,8 +188,9 @@ def test_messages_of_old_formats_are_read() -> None:
 def decoded(decoder: Decoder, values: list[bytes | None]) -> tuple[list[Any], Any]:
     data = encode_batch([(b"1", value, 1_000, ()) for value in values])
     [only] = read_batches(data)
-    records, failure = decoder.records(only, part(), 0)
-    return [(record.key, record.value) for record in records], failure
+    records, done, trouble, _ = decoder.deserialized(decoder.records(only, part(), 0), -1)
+    assert done == len(values)
+    return [(record.key, record.value) for record in records], trouble
 
 
 def test_deserializers_get_bytes_and_null_stays_none() -> None:
@@ -201,8 +202,9 @@ def test_deserializers_get_bytes_and_null_stays_none() -> None:
 def test_deserialized_records_keep_all_else(count: int) -> None:
     data = encode_batch([(b"1", b"2", 1_000 + n, (("h", b""),)) for n in range(count)])
     [only] = read_batches(data)
-    plain, _ = Decoder(None, None, "raise").records(only, part(), 0)
-    made, _ = Decoder(int, None, "raise").records(only, part(), 0)
+    decoder = Decoder(int, None, "raise")
+    plain: list[Any] = list(decoder.records(only, part(), 0))
+    made = decoder.deserialized(plain, -1).records
     assert made == [record._replace(key=1) for record in plain]
     assert {type(record) for record in made} == {Record}
 

@@ -243,7 +243,7 @@ def test_the_epoch_of_a_position_is_that_of_the_last_batch_before_it_shown_or_no
         data = Data(partition_index=0, high_watermark=4, aborted_transactions=None, records=records)
         chunk = judge(cursor, data, Frame(0), policy).chunk
         assert chunk is not None
-        assert len(chunk.take_batch(Decoder(None, None, "raise"))) == 3 - start
+        assert len(chunk.take_batch(None, Decoder(None, None, "raise"))) == 3 - start
         assert (chunk.position, chunk.epoch) == (4, 6)
 
 
