@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+# Failures in a row after which a new leader is no reason any more to try again without a pause: brokers that
+# keep naming each other would be asked hundreds of times a second.
+LEADERS_AT_ONCE = 10
 _JITTER = 0.2
 
 

@@ -51,6 +51,7 @@ _NO_GENERATION = -1
 _UNKNOWN_TOPIC_ATTEMPTS = 4
 _PASSING = (KafkaTimeoutError, RebalanceInProgressError, StaleMemberEpochError)
 _OUTDATED = (StaleMemberEpochError, UnknownMemberIdError)
+_NO_MEMBER = (IllegalGenerationError, UnknownMemberIdError)
 _UNKNOWN = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 
 
@@ -83,6 +84,9 @@ class Place(Protocol):
     @property
     def joining(self) -> bool:
         """Whether the coordinator may have begun a generation that the member has not heard of yet."""
+
+    def doubt(self) -> None:
+        """The coordinator may not count the member in any more: send a heartbeat now, which tells."""
 
 
 class Commits:
@@ -368,7 +372,10 @@ class Commits:
         for outcome in outcomes.values():
             if outcome is not None:
                 self._coordinator.learn(outcome)
-        if identity == self._identity() and not self._place().joining:
+        place = self._place()
+        if identity == self._identity() and not place.joining:
+            if any(isinstance(outcome, _NO_MEMBER) for outcome in outcomes.values()):
+                place.doubt()
             return outcomes
         # The generation ended while the request was under way. What this member still has when it knows the
         # next one is committed then (`_expire`): who gets a partition after it waits for it to give it up.

@@ -276,7 +276,9 @@ class Fetcher(Worker):
                 reader.changed()
             case Todo.ASK_ABOUT:
                 cursor.replica = None
-                if not self._take_hint(cursor.partition, data, response):
+                if self._take_hint(cursor.partition, data, response):
+                    reader.turned(cursor)
+                else:
                     reader.cluster.metadata.ask()
                     reader.put_off(cursor, verdict.error)
             case Todo.WAIT:

@@ -14,6 +14,7 @@ from math import ceil
 from kclient.clock import Clock
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Metadata
+from kclient.cluster.retry import LEADERS_AT_ONCE
 from kclient.consumer.answers import Policy
 from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.complaints import Complaints
@@ -146,6 +147,14 @@ class Reader:
         cursor.trouble = error
         self._troubled[cursor] = None
         self.report(error, f"{cursor.partition.topic}-{cursor.partition.partition}")
+
+    def turned(self, cursor: Cursor) -> None:
+        """Another broker is to be asked about a cursor: at once, unless that has helped nothing for long."""
+        if cursor.backoff is None:
+            cursor.backoff = self.cluster.backoff()
+        pause = cursor.backoff.next()
+        if cursor.backoff.attempts > LEADERS_AT_ONCE:
+            cursor.not_before = self._loop.time() + pause
 
     def recovered(self, cursor: Cursor) -> None:
         """A broker has answered about a cursor that was left alone for a while."""

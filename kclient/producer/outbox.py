@@ -33,7 +33,7 @@ from uuid import UUID
 
 import numpy as np
 
-from kclient.cluster.retry import Backoff
+from kclient.cluster.retry import LEADERS_AT_ONCE, Backoff
 from kclient.errors import KafkaError
 from kclient.producer.batch import ANONYMOUS, NO_SEQUENCE, Batch, Identity, following
 from kclient.producer.part import Part, packed_sizes, record_sizes
@@ -199,9 +199,10 @@ class Outbox:
             self.not_before = now + self.backoff.next()
 
     def led_by(self, leader: int | None, leader_epoch: int) -> None:
-        """Another node leads the partition: no reason to wait any longer."""
+        """Another node leads the partition: no reason to wait any longer, as long as that helps."""
         self.leader, self.leader_epoch = leader, leader_epoch
-        self.not_before = 0.0
+        if self.backoff.attempts <= LEADERS_AT_ONCE:
+            self.not_before = 0.0
 
     def new_log(self, topic_id: UUID | None = None) -> None:
         """The partition may be another one of the same name, which knows nothing of us."""

@@ -18,7 +18,7 @@ from kclient.cluster.retry import Backoff
 from kclient.consumer.group import classic_requests as requests
 from kclient.consumer.group.assignors.base import Assignment, Assignor
 from kclient.consumer.group.classic_states import BEATING, TRANSITIONS, Event, State
-from kclient.consumer.group.context import GroupContext
+from kclient.consumer.group.context import GroupContext, due
 from kclient.consumer.group.coordinator import unless
 from kclient.consumer.group.leader import Basis, find_basis, look_up, remind, share
 from kclient.consumer.group.protocol import decode_assignment
@@ -74,6 +74,7 @@ class ClassicMember:
         # While the coordinator has the sync to answer, heartbeats would only wait behind it.
         self._quiet = False
         self._beat_refused = False  # the last refusal was a heartbeat's
+        self._due = asyncio.Event()  # a heartbeat, before its time
         # Notes for the task that moves through the states.
         self._lost = False
         self._unwanted = False
@@ -109,6 +110,9 @@ class ClassicMember:
 
     def jobs(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         return self._live, self._beat
+
+    def doubt(self) -> None:
+        self._due.set()
 
     def wake(self) -> None:
         """Have a look: the subscription, the metadata or the application may have changed."""
@@ -441,10 +445,9 @@ class ClassicMember:
     # Heartbeats
 
     async def _beat(self) -> None:
-        settings = self._context.settings
-        interval = settings.heartbeat_interval_ms / 1000
+        interval = self._context.settings.heartbeat_interval_ms / 1000
         while True:
-            await asyncio.sleep(interval)
+            await due(self._due, interval)
             if self._basis is not None:
                 look_up(self._context.cluster, self._basis.topics)
             if self._context.liveness.overdue():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kclient.clock import Deadline
@@ -15,6 +16,14 @@ from kclient.errors import KafkaError
 
 # Of the time that a rebalance waits for a member, what it keeps for committing and joining, in seconds.
 _RESERVE = 3.0
+
+
+async def due(heartbeat: asyncio.Event, interval: float) -> None:
+    """Wait until the next heartbeat: for an interval, or until it is wanted before its time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(interval):
+            await heartbeat.wait()
+    heartbeat.clear()
 
 
 class Liveness:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kclient.clock import Deadline
-from kclient.consumer.group.context import GroupContext
+from kclient.consumer.group.context import GroupContext, due
 from kclient.consumer.group.modern_requests import (
     JOIN_EPOCH,
     Said,
@@ -115,6 +115,9 @@ class ModernMember:
 
     def jobs(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         return self._live, self._beat
+
+    def doubt(self) -> None:
+        self._due.set()
 
     def wake(self) -> None:
         """Have a look: the subscription, the metadata or the application may have changed."""
@@ -268,7 +271,7 @@ class ModernMember:
         backoff = self._context.cluster.backoff()
         troubled_since: float | None = None
         while True:
-            await self._next_beat()
+            await due(self._due, min(self._interval, _SOON) if self._soon else self._interval)
             if self._context.liveness.overdue():
                 self.wake()
             if not self._may_beat():
@@ -286,14 +289,6 @@ class ModernMember:
 
     def _may_beat(self) -> bool:
         return self.state in BEATING and not (self._gone or self._lost or self._refused)
-
-    async def _next_beat(self) -> None:
-        try:
-            async with asyncio.timeout(min(self._interval, _SOON) if self._soon else self._interval):
-                await self._due.wait()
-        except TimeoutError:
-            pass  # its time has come
-        self._due.clear()
 
     async def _heartbeat(self) -> None:
         """Say what has changed, and note what is answered."""
