@@ -71,8 +71,7 @@ class ClassicMember:
         self._joined: Subscribed | None = None
         self._answer: JoinGroupResponse | None = None
         self._basis: Basis | None = None  # there while this member leads
-        # While the coordinator has the sync to answer, heartbeats would only wait behind it.
-        self._quiet = False
+        self._quiet = False  # heartbeats would only wait behind a sync that the coordinator has to answer
         self._beat_refused = False  # the last refusal was a heartbeat's
         self._due = asyncio.Event()  # a heartbeat, before its time
         # Notes for the task that moves through the states.
@@ -441,8 +440,6 @@ class ClassicMember:
     def _forget_identity(self) -> None:
         self._member_id = ""
         self._adopted = self._generation = NO_GENERATION
-
-    # Heartbeats
 
     async def _beat(self) -> None:
         interval = self._context.settings.heartbeat_interval_ms / 1000
