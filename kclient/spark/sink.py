@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -21,12 +22,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from kclient.errors import ConfigurationError, KafkaError
+from kclient.net.settings import dial_settings
 from kclient.producer import Deliveries, Producer, ProducerConfig
 from kclient.spark import producers
 from kclient.spark.arrow_types import arrow_type
 from kclient.spark.options import Options, Use, parse
 from kclient.spark.outages import RowsWaiting
-from kclient.spark.properties import in_given_names
+from kclient.spark.properties import as_given, in_given_names
 from kclient.spark.rows import Plan
 
 log = logging.getLogger(__name__)
@@ -55,7 +57,7 @@ class _Sink:
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._kafka = dict(options.kafka)
-        producers.config(self._kafka)  # what is wrong with it is said on the driver
+        _check(self._kafka)
         self._plan = Plan(schema, options)
 
     def __repr__(self) -> str:
@@ -110,6 +112,16 @@ class _Sink:
                 "" if batch_id is None else f" of batch {batch_id}",
                 rows,
             )
+
+
+def _check(kafka: Mapping[str, str]) -> None:
+    """Say on the driver what is wrong with properties; what files they name may be on the workers only."""
+    config = producers.config(kafka)
+    if config.security_protocol == "PLAINTEXT":
+        try:
+            dial_settings(config, Random())  # noqa: S311 - for back-off
+        except ConfigurationError as error:
+            raise as_given(error, ProducerConfig, kafka) from None
 
 
 def _in_words(error: KafkaError, kafka: Mapping[str, str]) -> KafkaError:

@@ -82,6 +82,12 @@ def test_a_writer_names_options_as_they_were_given(kafka: dict[str, str], messag
     assert str(raised.value) == message
 
 
+def test_a_trust_store_that_is_not_used_is_refused_before_the_first_task() -> None:
+    options = {"kafka.bootstrap.servers": "x:1", "topic": "t", "kafka.ssl.truststore.location": "/x.pem"}
+    with pytest.raises(ConfigurationError, match=r"ignores kafka\.ssl\.truststore\.location"):
+        batch_writer(options, StructType([StructField("value", BinaryType())]), False)
+
+
 def _write(options: dict[str, str], schema: StructType) -> None:
     batch_writer(options, schema, False).write(iter(()))
 
