@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kclient.consumer import AsyncConsumer
 from tools.kafka.cluster import KafkaCluster
@@ -150,7 +150,7 @@ def java_command(servers: str, protocol: str) -> list[str]:
 
 async def be_a_member(servers: str, protocol: str) -> None:
     """Print the partitions whenever they change, until somebody ends this process."""
-    options = _CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
+    options: dict[str, Any] = _CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
     consumer = AsyncConsumer(
         "takeover",
         bootstrap_servers=servers,

@@ -16,7 +16,7 @@ RECORDS = 10
 LAST = b"order 9"
 
 
-async def run(bootstrap: str, worked_on: list[bytes], crash_at: bytes | None = None) -> None:
+async def run(bootstrap: str, worked_on: list[bytes | None], crash_at: bytes | None = None) -> None:
     """One life of the application, until the last record."""
     async with AsyncConsumer(
         TOPIC,
@@ -35,13 +35,13 @@ async def run(bootstrap: str, worked_on: list[bytes], crash_at: bytes | None = N
 
 
 async def main(bootstrap: str) -> None:
-    worked_on: list[bytes] = []
+    worked_on: list[bytes | None] = []
     try:
         await run(bootstrap, worked_on, crash_at=b"order 3")
     except RuntimeError as error:
         print(f"{error} after {len(worked_on)} records")
     await run(bootstrap, worked_on)
-    again = sorted({value for value in worked_on if worked_on.count(value) > 1})
+    again = sorted({value for value in worked_on if value and worked_on.count(value) > 1})
     print(f"twice: {b', '.join(again).decode()}")
     print(f"never: {RECORDS - len(set(worked_on))}")
 

@@ -15,7 +15,7 @@ RECORDS = 10
 LAST = b"order 9"
 
 
-async def run(bootstrap: str, worked_on: list[bytes], crash_at: bytes | None = None) -> None:
+async def run(bootstrap: str, worked_on: list[bytes | None], crash_at: bytes | None = None) -> None:
     """One life of the application, until the last record."""
     async with AsyncConsumer(
         TOPIC,
@@ -34,7 +34,7 @@ async def run(bootstrap: str, worked_on: list[bytes], crash_at: bytes | None = N
 
 
 async def main(bootstrap: str) -> None:
-    worked_on: list[bytes] = []
+    worked_on: list[bytes | None] = []
     try:
         await run(bootstrap, worked_on, crash_at=b"order 3")
     except RuntimeError as error:

@@ -24,7 +24,7 @@ class Reader:
 
     def __init__(self, bootstrap: str) -> None:
         self.count = 0
-        self.consumer: Consumer[bytes, bytes] = Consumer(
+        self.consumer = Consumer(
             TOPIC,
             bootstrap_servers=bootstrap,
             group_id="threads",

@@ -11,6 +11,7 @@ import sqlite3
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from examples.cluster import cluster_with, fill
 from kclient import Consumer, Record, TopicPartition
@@ -26,7 +27,7 @@ SCHEMA = """
 
 
 class GoOnWhereTheDatabaseIs(ConsumerRebalanceListener):
-    def __init__(self, consumer: Consumer[bytes, bytes], database: sqlite3.Connection) -> None:
+    def __init__(self, consumer: Consumer[bytes | None, bytes | None], database: sqlite3.Connection) -> None:
         self._consumer = consumer
         self._database = database
 
@@ -43,7 +44,10 @@ def next_offset(database: sqlite3.Connection, partition: int) -> int:
 
 
 def store(
-    database: sqlite3.Connection, partition: int, records: list[Record[bytes, bytes]], crash: bool
+    database: sqlite3.Connection,
+    partition: int,
+    records: list[Record[Any, Any]],
+    crash: bool,
 ) -> None:
     with database:  # commits at the end, rolls back on an exception
         rows = [(partition, record.value.decode()) for record in records]
@@ -62,9 +66,7 @@ def run(bootstrap: str, path: Path, crash_after: int) -> None:
     """One life of the application; it crashes in a transaction when it has stored so many records."""
     with closing(sqlite3.connect(path)) as database:
         database.executescript(SCHEMA)
-        consumer: Consumer[bytes, bytes] = Consumer(
-            bootstrap_servers=bootstrap, group_id="exactly-once", enable_auto_commit=False
-        )
+        consumer = Consumer(bootstrap_servers=bootstrap, group_id="exactly-once", enable_auto_commit=False)
         consumer.subscribe([TOPIC], listener=GoOnWhereTheDatabaseIs(consumer, database))
         stored = count(database)
         with consumer:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import defaultdict
+from typing import Any
 
 from examples.cluster import cluster_with
 from kclient import AsyncConsumer, AsyncProducer, Record, TopicPartition
@@ -44,7 +45,7 @@ class Map:
     """Draws positions, a lane for each partition. It takes its time."""
 
     def __init__(self) -> None:
-        self.lanes = {partition: asyncio.Queue[Record[bytes, bytes]]() for partition in PARTITIONS}
+        self.lanes = {partition: asyncio.Queue[Record[Any, Any]]() for partition in PARTITIONS}
         self.drawn: defaultdict[bytes, int] = defaultdict(int)
         self.partitions: defaultdict[bytes, set[int]] = defaultdict(set)
         self.in_order = True

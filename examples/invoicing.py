@@ -28,7 +28,7 @@ class Invoicing:
 
     def __init__(self, bootstrap: str, group: str = "invoicing") -> None:
         self._producer = Producer(bootstrap_servers=bootstrap)
-        self._consumer: Consumer[bytes, bytes] = Consumer(
+        self._consumer = Consumer(
             ORDERS,
             bootstrap_servers=bootstrap,
             group_id=group,
@@ -51,8 +51,9 @@ class Invoicing:
         records = [record for batch in batches.values() for record in batch]
         deliveries = []
         for record in records:
+            value: bytes | None
             try:
-                value, topic = json.dumps(invoice(json.loads(record.value))).encode(), INVOICES
+                value, topic = json.dumps(invoice(json.loads(record.value or b"null"))).encode(), INVOICES
             except (ValueError, KeyError, TypeError):
                 value, topic = record.value, REJECTED
             deliveries.append(self._producer.send(topic, value, record.key))
@@ -72,7 +73,7 @@ def main(bootstrap: str) -> None:
             done += application.step()
     with Consumer(INVOICES, REJECTED, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         results = [next(consumer) for _ in orders]
-    print("\n".join(sorted(f"{record.topic}: {record.value.decode()}" for record in results)))
+    print("\n".join(sorted(f"{each.topic}: {(each.value or b'').decode()}" for each in results)))
 
 
 if __name__ == "__main__":

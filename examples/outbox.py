@@ -64,6 +64,7 @@ def read(bootstrap: str, database: sqlite3.Connection) -> int:
                 (int(dict(record.headers)["sequence"] or 0), record.key.decode(), record.value.decode())
                 for batch in consumer.poll(timeout_ms=1_000).values()
                 for record in batch
+                if record.key is not None and record.value is not None
             ]
             with database:
                 database.executemany("INSERT OR IGNORE INTO parcels VALUES (?, ?, ?)", rows)

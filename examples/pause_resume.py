@@ -22,11 +22,11 @@ class Lane:
     """The records of one partition that wait for its worker."""
 
     def __init__(self) -> None:
-        self.queue: asyncio.Queue[Record[bytes, bytes]] = asyncio.Queue()
+        self.queue: asyncio.Queue[Record[bytes | None, bytes | None]] = asyncio.Queue()
         self.longest = 0
         self.pauses = 0
 
-    def add(self, records: list[Record[bytes, bytes]]) -> None:
+    def add(self, records: list[Record[bytes | None, bytes | None]]) -> None:
         for record in records:
             self.queue.put_nowait(record)
         self.longest = max(self.longest, self.queue.qsize())
@@ -37,7 +37,9 @@ class Lane:
             await asyncio.sleep(seconds)
 
 
-async def read(consumer: AsyncConsumer[bytes, bytes], lanes: dict[TopicPartition, Lane]) -> None:
+async def read(
+    consumer: AsyncConsumer[bytes | None, bytes | None], lanes: dict[TopicPartition, Lane]
+) -> None:
     """Fill the lanes, and none of them beyond measure."""
     while True:
         for partition, records in (await consumer.getmany(timeout_ms=5, max_records=MAX_RECORDS)).items():

@@ -21,7 +21,7 @@ RECORDS = 100
 class Told(ConsumerRebalanceListener):
     """Methods may be coroutines, and may use the consumer. The group waits for them."""
 
-    def __init__(self, name: str, consumer: AsyncConsumer[bytes, bytes]) -> None:
+    def __init__(self, name: str, consumer: AsyncConsumer[bytes | None, bytes | None]) -> None:
         self._name = name
         self._consumer = consumer
 
@@ -43,7 +43,7 @@ def numbers(partitions: frozenset[TopicPartition]) -> list[int]:
 
 
 def member(bootstrap: str, name: str) -> AsyncConsumer[Any, Any]:
-    consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer(
+    consumer = AsyncConsumer(
         bootstrap_servers=bootstrap,
         client_id=name,
         group_id="listening",

@@ -27,7 +27,7 @@ MESSAGES = [
     for number in range(200)
 ]
 
-Message: TypeAlias = Record[bytes, dict[str, Any]]
+Message: TypeAlias = Record[bytes | None, Any]
 
 
 def write(bootstrap: str) -> None:

@@ -21,7 +21,7 @@ def main(bootstrap: str) -> None:
         ends = consumer.end_offsets(PARTITIONS)
         for partition in PARTITIONS:
             print(f"partition {partition.partition}: {consumer.position(partition)} to {ends[partition]}")
-        values = [record.value.decode() for record in consumer]
+        values = [record.value.decode() for record in consumer if record.value is not None]
         print(f"{len(values)} records, the first are {sorted(values)[:2]}")
 
         # The same as a question, which moves nothing. None: no record is as late.

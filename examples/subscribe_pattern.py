@@ -10,7 +10,7 @@ RECORDS = 10
 
 
 def main(bootstrap: str) -> None:
-    consumer: Consumer[bytes, bytes] = Consumer(
+    consumer = Consumer(
         bootstrap_servers=bootstrap,
         group_id="pattern",
         auto_offset_reset="earliest",  # else records that come before the topic is noticed are passed by
@@ -26,7 +26,7 @@ def main(bootstrap: str) -> None:
         print(f"subscribed to {sorted(consumer.subscription())}")
 
 
-def read(consumer: Consumer[bytes, bytes], topic: str) -> None:
+def read(consumer: Consumer[bytes | None, bytes | None], topic: str) -> None:
     """Read all records of a topic."""
     count = 0
     while count < RECORDS:

@@ -35,7 +35,7 @@ def work(application: Invoicing, orders: int = 1) -> None:
         orders -= application.step()
 
 
-def written(kafka: RunningBroker, topic: str) -> list[bytes]:
+def written(kafka: RunningBroker, topic: str) -> list[Any]:
     """Everything that is in a topic."""
     found = []
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:

@@ -43,15 +43,17 @@ class Progress:
 class Pool(ConsumerRebalanceListener):
     """Workers, the queue before them, and the progress behind them."""
 
-    def __init__(self, consumer: AsyncConsumer[bytes, bytes]) -> None:
+    def __init__(self, consumer: AsyncConsumer[bytes | None, bytes | None]) -> None:
         self._consumer = consumer
         # Bounded: reading waits while all are busy.
-        self._queue: asyncio.Queue[tuple[Progress, Record[bytes, bytes]]] = asyncio.Queue(WORKERS)
+        self._queue: asyncio.Queue[tuple[Progress, Record[bytes | None, bytes | None]]] = asyncio.Queue(
+            WORKERS
+        )
         self._progress: defaultdict[TopicPartition, Progress] = defaultdict(Progress)
         self.unstuck, self.all_but_one = asyncio.Event(), asyncio.Event()
         self.done = 0
 
-    async def put(self, record: Record[bytes, bytes]) -> None:
+    async def put(self, record: Record[bytes | None, bytes | None]) -> None:
         progress = self._progress[TopicPartition(record.topic, record.partition)]
         progress.begin(record.offset)
         await self._queue.put((progress, record))
@@ -66,7 +68,7 @@ class Pool(ConsumerRebalanceListener):
                 self.all_but_one.set()
             self._queue.task_done()
 
-    async def _handle(self, record: Record[bytes, bytes]) -> None:
+    async def _handle(self, record: Record[bytes | None, bytes | None]) -> None:
         if record.value == STUCK:
             await self.unstuck.wait()
 
@@ -89,7 +91,7 @@ class Pool(ConsumerRebalanceListener):
 
 
 async def main(bootstrap: str) -> None:
-    consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer(
+    consumer = AsyncConsumer(
         bootstrap_servers=bootstrap,
         group_id="workers",
         enable_auto_commit=False,  # it would commit what was handed out, done or not
@@ -114,7 +116,9 @@ async def main(bootstrap: str) -> None:
         print(f"{pool.done} records done, committed: {await offset(another, partition)}")
 
 
-async def offset(consumer: AsyncConsumer[bytes, bytes], partition: TopicPartition) -> int | None:
+async def offset(
+    consumer: AsyncConsumer[bytes | None, bytes | None], partition: TopicPartition
+) -> int | None:
     committed = await consumer.committed(partition)
     return committed and committed.offset
 

@@ -1,8 +1,8 @@
 """Configuration: frozen, checked once, the same options under Kafka's dotted names and ours.
 
-A config class is the only place that names its options: clients take their keyword arguments from it
-(`configured_by`), and `from_options` reads dotted names and strings, as in a `.properties` file. The row of
-an option says what it may be.
+A config class says which options there are, and the row of an option what it may be. Admin clients take their
+keyword arguments from it (`configured_by`); producers and consumers, whose types depend on them, from a
+`TypedDict` beside it (`options`). `from_options` reads dotted names and strings, as in a `.properties` file.
 """
 
 from __future__ import annotations

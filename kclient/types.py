@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import hmac
 from enum import IntEnum
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
-K = TypeVar("K")
-V = TypeVar("V")
+# The types of keys and values: of a consumer's records, with None for null, and of what a producer is given.
+# A class named without them has any. The last two are what (de)serializers give and take.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+    AnyK = TypeVar("AnyK", default=Any)
+    AnyV = TypeVar("AnyV", default=Any)
+else:
+    from typing import TypeVar
+
+    K, V, AnyK, AnyV = TypeVar("K"), TypeVar("V"), TypeVar("AnyK"), TypeVar("AnyV")
 
 Header: TypeAlias = tuple[str, bytes | None]
+BytesLike: TypeAlias = bytes | bytearray | memoryview
 
 
 class TopicPartition(NamedTuple):

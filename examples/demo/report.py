@@ -101,7 +101,7 @@ def newest_windows(bootstrap: str, partitions: int) -> list[dict[str, Any]]:
         ends = consumer.end_offsets(parts)
         while any(consumer.position(part) < ends[part] for part in parts):
             for records in consumer.poll(timeout_ms=1_000).values():
-                newest |= {record.key: json.loads(record.value) for record in records}
+                newest |= {record.key: json.loads(record.value or b"{}") for record in records}
     return list(newest.values())
 
 

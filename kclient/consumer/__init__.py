@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kclient.consumer.blocking import Consumer
     from kclient.consumer.client import AsyncConsumer
-    from kclient.consumer.config import ConsumerConfig
+    from kclient.consumer.config import ConsumerConfig, ConsumerOptions
     from kclient.consumer.controls import ConsumerHealth, PartitionHealth
     from kclient.consumer.group.assignors.base import Assignor, Member
     from kclient.consumer.group.listeners import ConsumerRebalanceListener
@@ -26,6 +26,7 @@ __all__ = [
     "ConsumerConfig",
     "ConsumerHealth",
     "ConsumerMetrics",
+    "ConsumerOptions",
     "ConsumerRebalanceListener",
     "Member",
     "OffsetAndTimestamp",
@@ -37,6 +38,7 @@ _HOMES = {
     "AsyncConsumer": "kclient.consumer.client",
     "Consumer": "kclient.consumer.blocking",
     "ConsumerConfig": "kclient.consumer.config",
+    "ConsumerOptions": "kclient.consumer.config",
     "ConsumerHealth": "kclient.consumer.controls",
     "ConsumerMetrics": "kclient.consumer.metrics",
     "ConsumerRebalanceListener": "kclient.consumer.group.listeners",

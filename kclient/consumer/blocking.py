@@ -14,29 +14,27 @@ import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from kclient.config import cover
 from kclient.consumer.arguments import time_of, topic_partition
 from kclient.consumer.bells import ThreadBell
 from kclient.consumer.bridge import CarriedListener, Errands
 from kclient.consumer.client import CLOSE_TIMEOUT_MS
-from kclient.consumer.config import ConsumerConfig
+from kclient.consumer.config import ConsumerConfig, ConsumerOptions
 from kclient.consumer.controls import ConsumerHealth, Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
 from kclient.consumer.engine import Engine
 from kclient.errors import ClientClosedError, IllegalStateError, KafkaTimeoutError
 from kclient.runtime import Call, LoopThread, shared_lock
 from kclient.threads import load
-from kclient.types import OffsetAndMetadata, Record, TopicPartition
+from kclient.types import AnyK, AnyV, K, OffsetAndMetadata, Record, TopicPartition, V
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
 P = ParamSpec("P")
-K = TypeVar("K")
-V = TypeVar("V")
 T = TypeVar("T")
 
 # Seconds beyond the time of `close`, for a loop that has much to do.
@@ -74,6 +72,42 @@ class Consumer(Controls, Generic[K, V]):
     does not connect: `start` (or `with`) does and says at once if that fails; without it the first call that
     needs the cluster does.
     """
+
+    @overload
+    def __init__(
+        self: Consumer[bytes | None, bytes | None],
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[AnyK | None, bytes | None],
+        *topics: str,
+        key_deserializer: Callable[[bytes], AnyK],
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[bytes | None, AnyV | None],
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: Callable[[bytes], AnyV],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Consumer[AnyK | None, AnyV | None],
+        *topics: str,
+        key_deserializer: Callable[[bytes], AnyK],
+        value_deserializer: Callable[[bytes], AnyV],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
 
     def __init__(self: Consumer[Any, Any], *topics: str, **options: Any) -> None:
         cover(options, ConsumerConfig)

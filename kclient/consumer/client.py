@@ -10,14 +10,14 @@ import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from kclient.clock import fine_time
 from kclient.config import cover
 from kclient.consumer.arguments import time_of, topic_partition
 from kclient.consumer.bells import LoopBell
 from kclient.consumer.bridge import CarriedListener, to_loop
-from kclient.consumer.config import ConsumerConfig
+from kclient.consumer.config import ConsumerConfig, ConsumerOptions
 from kclient.consumer.controls import Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
 from kclient.consumer.engine import GRACE, Engine
@@ -28,14 +28,12 @@ from kclient.errors import ClientClosedError
 from kclient.runtime import LoopThread, shared_lock
 from kclient.threads import WAITING
 from kclient.turns import EVERY, Pace, Turns
-from kclient.types import OffsetAndMetadata, Record, TopicPartition
+from kclient.types import AnyK, AnyV, K, OffsetAndMetadata, Record, TopicPartition, V
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-K = TypeVar("K")
-V = TypeVar("V")
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_MS = 5_000
@@ -65,6 +63,42 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     _thread: LoopThread | None = None
     _handed = 0  # records that could be taken since the last look at the clock
+
+    @overload
+    def __init__(
+        self: AsyncConsumer[bytes | None, bytes | None],
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncConsumer[AnyK | None, bytes | None],
+        *topics: str,
+        key_deserializer: Callable[[bytes], AnyK],
+        value_deserializer: None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncConsumer[bytes | None, AnyV | None],
+        *topics: str,
+        key_deserializer: None = None,
+        value_deserializer: Callable[[bytes], AnyV],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncConsumer[AnyK | None, AnyV | None],
+        *topics: str,
+        key_deserializer: Callable[[bytes], AnyK],
+        value_deserializer: Callable[[bytes], AnyV],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
 
     def __init__(self: AsyncConsumer[Any, Any], *topics: str, **options: Any) -> None:
         cover(options, ConsumerConfig)

@@ -14,6 +14,7 @@ from typing import Any
 from kclient.config import ClientConfig, option
 from kclient.consumer.seam import GroupSettings
 from kclient.errors import ConfigurationError
+from kclient.options import ClientOptions
 from kclient.records.limits import DECOMPRESSED_BATCH_MAX_BYTES, Limits
 
 _INT32 = 2_147_483_647
@@ -22,6 +23,41 @@ _BY_DURATION = "by_duration:"
 _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
+
+
+class ConsumerOptions(ClientOptions, total=False):
+    """Keyword arguments of a consumer but its deserializers, for `**options: Unpack[ConsumerOptions]`.
+
+    A test holds them to be those of `ConsumerConfig`.
+    """
+
+    group_id: str | None
+    group_protocol: str
+    group_instance_id: str | None
+    group_remote_assignor: str | None
+    partition_assignment_strategy: Any
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    rebalance_timeout_ms: int | None
+    revoke_at_once: bool
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    auto_offset_reset: str
+    isolation_level: str
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    prefetch_max_bytes: int
+    max_poll_records: int | None
+    check_crcs: bool
+    decompressed_batch_max_bytes: int
+    client_rack: str | None
+    exclude_internal_topics: bool
+    on_poison: Any
+    consumer_timeout_ms: int | None
+    io_thread: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ record's way: `records`, `many` and `tables` (what callers pass) → `accumulato
 
 from kclient.producer.blocking import Producer
 from kclient.producer.client import AsyncProducer
-from kclient.producer.config import ProducerConfig
+from kclient.producer.config import ProducerConfig, ProducerOptions
 from kclient.producer.delivery import Delivery
 from kclient.producer.hashing.murmur2 import murmur2
 from kclient.producer.hot_keys import KeyPart, OwnPartition, Salted
@@ -30,6 +30,7 @@ __all__ = [
     "ProducerConfig",
     "ProducerHook",
     "ProducerMetrics",
+    "ProducerOptions",
     "ProducerRecord",
     "Salted",
     "murmur2",

@@ -11,15 +11,15 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Never, Self, TypeVar, Unpack, overload
 
 from kclient.clock import Deadline
 from kclient.cluster.client import ClusterHealth
-from kclient.config import configured_by, shown_half_made
+from kclient.config import shown_half_made
 from kclient.errors import BufferFullError, ClientClosedError, KafkaError, KafkaTimeoutError
 from kclient.producer.accumulator import Wait
 from kclient.producer.client import CLOSE_TIMEOUT_MS
-from kclient.producer.config import ProducerConfig
+from kclient.producer.config import ProducerConfig, ProducerOptions, config_of
 from kclient.producer.core import Core
 from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.forks import forget_in_children
@@ -31,7 +31,7 @@ from kclient.producer.records import Fields, ProducerRecord, Told, prepare
 from kclient.producer.tables import records_from
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.runtime import LoopThread, wait_in_thread
-from kclient.types import Header, RecordMetadata
+from kclient.types import AnyK, AnyV, BytesLike, Header, K, RecordMetadata, V
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 _GRACE = 5.0
 
 
-class Producer:
+class Producer(Generic[K, V]):
     """Writes records to a Kafka cluster, from ordinary code and from any number of threads.
 
         with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -55,9 +55,44 @@ class Producer:
     _thread: LoopThread
     _core: Core
 
-    @configured_by(ProducerConfig)
-    def __init__(self, config: ProducerConfig) -> None:
-        self._config = config
+    @overload
+    def __init__(
+        self: Producer[BytesLike, BytesLike],
+        *,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[AnyK, BytesLike],
+        *,
+        key_serializer: Callable[[AnyK], bytes | None],
+        value_serializer: None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[BytesLike, AnyV],
+        *,
+        key_serializer: None = None,
+        value_serializer: Callable[[AnyV], bytes | None],
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[AnyK, AnyV],
+        *,
+        key_serializer: Callable[[AnyK], bytes | None],
+        value_serializer: Callable[[AnyV], bytes | None],
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    def __init__(self: Producer[Any, Any], *names: Never, **options: Any) -> None:
+        self._config = config = config_of(names, options)
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._closed = False
         self._thread = LoopThread(f"kclient producer {config.client_id}")
@@ -95,16 +130,16 @@ class Producer:
     def send(  # noqa: PLR0913, PLR0917 - aiokafka's signature
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
     ) -> Delivery:
         """Append a record, waiting up to `max_block_ms` while its topic is unknown or the buffer is full."""
         if (
-            value.__class__ is bytes
-            and (key.__class__ is bytes or key is None)
+            type(value) is bytes
+            and (type(key) is bytes or key is None)
             and partition is None
             and timestamp_ms is None
             and not headers
@@ -134,7 +169,7 @@ class Producer:
         pairs: Any = headers  # as soon as they are checked
         return self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, pairs))
 
-    def send_nowait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> Delivery:
+    def send_nowait(self, topic: str, value: V | None = None, key: K | None = None, **more: Any) -> Delivery:
         """Append a record at once, or raise `BufferFullError`. Takes what `send` takes."""
         with Told(self._config, ProducerRecord(topic, value, key, **more)) as told:
             fields, note = prepare(self._config, told), told.note
@@ -145,7 +180,9 @@ class Producer:
                 raise BufferFullError(f"buffer_memory={self._config.buffer_memory} bytes are full")
         return delivery
 
-    def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> RecordMetadata:
+    def send_and_wait(
+        self, topic: str, value: V | None = None, key: K | None = None, **more: Any
+    ) -> RecordMetadata:
         """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
         delivery = self.send(topic, value, key, **more)
         if asyncio._get_running_loop() is None:
@@ -156,8 +193,8 @@ class Producer:
     def send_many(  # noqa: PLR0913
         self,
         topic: str,
-        values: Sequence[Any],
-        keys: Sequence[Any] | None = None,
+        values: Sequence[V | None],
+        keys: Sequence[K | None] | None = None,
         *,
         partition: int | Sequence[int | None] | None = None,
         timestamp_ms: int | Sequence[int | None] | None = None,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Generic, Never, Self, Unpack, overload
 
 from kclient.clock import Deadline, fine_time
 from kclient.cluster.client import ClusterHealth
-from kclient.config import configured_by, shown_half_made
+from kclient.config import shown_half_made
 from kclient.errors import BufferFullError, ClientClosedError, KafkaError
 from kclient.producer.accumulator import Wait
-from kclient.producer.config import ProducerConfig
+from kclient.producer.config import ProducerOptions, config_of
 from kclient.producer.core import Core
 from kclient.producer.delivery import Chunk, Delivery
 from kclient.producer.forks import forget_in_children
@@ -25,7 +25,7 @@ from kclient.producer.stamps import LOOK
 from kclient.producer.tables import records_from
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.turns import Turns
-from kclient.types import Header, RecordMetadata
+from kclient.types import AnyK, AnyV, BytesLike, Header, K, RecordMetadata, V
 
 CLOSE_TIMEOUT_MS = 30_000
 _NEVER_CONNECTED = ClusterHealth(
@@ -39,7 +39,7 @@ def _not_open(*_: object) -> None:
     """In place of the accumulator until there is one."""
 
 
-class AsyncProducer:
+class AsyncProducer(Generic[K, V]):
     """Writes records to a Kafka cluster.
 
         async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
@@ -68,9 +68,44 @@ class AsyncProducer:
     # Whether this process is a forked child, and the core its parent's.
     _inherited = False
 
-    @configured_by(ProducerConfig)
-    def __init__(self, config: ProducerConfig) -> None:
-        self._config = config
+    @overload
+    def __init__(
+        self: AsyncProducer[BytesLike, BytesLike],
+        *,
+        key_serializer: None = None,
+        value_serializer: None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncProducer[AnyK, BytesLike],
+        *,
+        key_serializer: Callable[[AnyK], bytes | None],
+        value_serializer: None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncProducer[BytesLike, AnyV],
+        *,
+        key_serializer: None = None,
+        value_serializer: Callable[[AnyV], bytes | None],
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AsyncProducer[AnyK, AnyV],
+        *,
+        key_serializer: Callable[[AnyK], bytes | None],
+        value_serializer: Callable[[AnyV], bytes | None],
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    def __init__(self: AsyncProducer[Any, Any], *names: Never, **options: Any) -> None:
+        self._config = config = config_of(names, options)
         self._last_metrics = Counters(0.0).snapshot(0.0, 0, 0, config.buffer_memory)
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._leave()
@@ -101,8 +136,8 @@ class AsyncProducer:
     async def send(  # noqa: PLR0913, PLR0917 - aiokafka's signature
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
@@ -112,8 +147,8 @@ class AsyncProducer:
         A call that is cancelled has not sent it.
         """
         if (
-            value.__class__ is bytes
-            and (key.__class__ is bytes or key is None)
+            type(value) is bytes
+            and (type(key) is bytes or key is None)
             and partition is None
             and timestamp_ms is None
             and not headers
@@ -143,8 +178,8 @@ class AsyncProducer:
     def send_nowait(  # noqa: PLR0913, PLR0917
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
@@ -170,7 +205,7 @@ class AsyncProducer:
         return delivery
 
     async def send_and_wait(
-        self, topic: str, value: Any = None, key: Any = None, **fields: Any
+        self, topic: str, value: V | None = None, key: K | None = None, **fields: Any
     ) -> RecordMetadata:
         """Send a record and wait until it is written; raises why it was not. Takes what `send` takes.
 
@@ -185,8 +220,8 @@ class AsyncProducer:
     async def send_many(  # noqa: PLR0913
         self,
         topic: str,
-        values: Sequence[Any],
-        keys: Sequence[Any] | None = None,
+        values: Sequence[V | None],
+        keys: Sequence[K | None] | None = None,
         *,
         partition: int | Sequence[int | None] | None = None,
         timestamp_ms: int | Sequence[int | None] | None = None,

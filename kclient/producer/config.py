@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Never
 
-from kclient.config import ClientConfig, option
+from kclient.config import ClientConfig, cover, option
 from kclient.errors import ConfigurationError, EncodeError
+from kclient.options import ClientOptions
 from kclient.producer.partitioner import make_partitioner
 from kclient.producer.records import ProducerHook
 from kclient.records.compression import Codec, check_level
@@ -19,6 +20,32 @@ from kclient.usercode import name_of
 _ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1, 0: 0, 1: 1, -1: -1}
 _CODECS = {None: Codec.NONE, "none": Codec.NONE} | {codec.name.lower(): codec for codec in Codec}
 MOST_IN_FLIGHT = 5
+
+
+class ProducerOptions(ClientOptions, total=False):
+    """Keyword arguments of a producer but its serializers, for `**options: Unpack[ProducerOptions]`.
+
+    A test holds them to be those of `ProducerConfig`.
+    """
+
+    acks: Any
+    enable_idempotence: bool | None
+    partitioner: Any
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    batch_size: int
+    linger_ms: float
+    buffer_memory: int
+    max_block_ms: int
+    max_request_size: int
+    compression_type: str | None
+    compression_level: int | None
+    decompressed_batch_max_bytes: int
+    delivery_timeout_ms: int
+    retries: int
+    max_in_flight_requests_per_connection: int
+    clock: Any
+    hooks: Sequence[ProducerHook]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,3 +170,11 @@ class ProducerConfig(ClientConfig):
             )
         if self.retries == 0:
             raise ConfigurationError("retries=0 and enable_idempotence=True contradict each other")
+
+
+def config_of(names: tuple[Never, ...], options: dict[str, Any]) -> ProducerConfig:
+    """The options that a producer was made with, checked; secrets are covered in them."""
+    cover(options, ProducerConfig)
+    if names:
+        raise TypeError("options are given by name: bootstrap_servers=…")
+    return ProducerConfig.from_options(options)

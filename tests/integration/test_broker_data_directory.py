@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def kafka(broker_pool: BrokerPool) -> Iterator[KafkaCluster]:
         with Producer(bootstrap_servers=cluster.bootstrap()) as producer:
             for number in range(100):
                 producer.send("orders", b"%d" % number, partition=number % 2)
-        settings = {"bootstrap_servers": cluster.bootstrap(), "auto_offset_reset": "earliest"}
+        settings: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap(), "auto_offset_reset": "earliest"}
         with Consumer("orders", group_id="readers", **settings) as consumer:
             assert consumer.poll(timeout_ms=30_000)
             consumer.commit()

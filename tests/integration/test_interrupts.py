@@ -68,7 +68,7 @@ def interrupted(
 
 
 def values_of(servers: str, topic: str) -> Counter[bytes]:
-    with Consumer[bytes, bytes](
+    with Consumer[bytes | None, bytes | None](
         bootstrap_servers=servers, auto_offset_reset="earliest", consumer_timeout_ms=60_000
     ) as consumer:
         here = TopicPartition(topic, 0)

@@ -56,9 +56,7 @@ class BlockingMember:
     """Reads and commits, and commits what it could not commit before."""
 
     def __init__(self, **options: Any) -> None:
-        self._consumer: Consumer[bytes, bytes] = Consumer(
-            TOPIC, auto_offset_reset="earliest", enable_auto_commit=False, **options
-        )
+        self._consumer = Consumer(TOPIC, auto_offset_reset="earliest", enable_auto_commit=False, **options)
         self._read = self._committed = 0
 
     def __enter__(self) -> Self:
@@ -97,7 +95,7 @@ class AsyncMember:
         self._runner.close()
 
     async def _start(self) -> None:
-        self._consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer(
+        self._consumer = AsyncConsumer(
             auto_offset_reset="earliest", enable_auto_commit=False, **self._options
         )
         if "group_id" in self._options:

@@ -76,7 +76,7 @@ def at_the_end(bootstrap: str, topic: str, end: int, **options: Any) -> None:
         assert consumer.end_offsets([partition]) == {partition: end}
 
     async def in_a_group(protocol: str) -> None:
-        group = {"group_id": f"{protocol} {uuid4().hex}", "group_protocol": protocol}
+        group: dict[str, Any] = {"group_id": f"{protocol} {uuid4().hex}", "group_protocol": protocol}
         async with (
             AsyncConsumer(
                 topic, **options, **group, auto_commit_interval_ms=50, consumer_timeout_ms=500

@@ -112,7 +112,7 @@ def test_commits_go_on_after_a_callback_that_raises_cancelled_error(kafka: Plain
         called.append(said)
         raise asyncio.CancelledError
 
-    with Consumer[bytes, bytes](topic, **options(kafka, group, protocol)) as consumer:
+    with Consumer[bytes | None, bytes | None](topic, **options(kafka, group, protocol)) as consumer:
         assert consumer.poll(timeout_ms=PATIENCE_MS)
         for offset in range(1, 6):
             consumer.commit_nowait({partition: offset}, callback)

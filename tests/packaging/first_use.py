@@ -33,6 +33,8 @@ def main() -> None:
             read: dict[str, str] = {}
             while len(read) < len(CODECS):
                 record = next(consumer)
+                assert record.key is not None
+                assert record.value is not None
                 read[record.key.decode()] = record.value.decode()
             hint = _without_arrow(consumer)
         with redirect_stdout(io.StringIO()) as listed:
@@ -48,7 +50,7 @@ def main() -> None:
     print(json.dumps(found))
 
 
-def _without_arrow(consumer: Consumer[bytes, bytes]) -> str:
+def _without_arrow(consumer: Consumer[bytes | None, bytes | None]) -> str:
     """What someone is told who wants Arrow and has not installed it."""
     try:
         consumer.poll_arrow(timeout_ms=1)

@@ -130,7 +130,7 @@ def reading(servers: str, topic: str, interrupts: Interrupts, kind: str) -> dict
     polls: list[Any] = []
     commits = 0
     grouped = kind.startswith("group")
-    consumer: Consumer[bytes, bytes] = Consumer(
+    consumer = Consumer(
         bootstrap_servers=servers,
         auto_offset_reset="earliest",
         group_id=f"{topic}-{kind}",

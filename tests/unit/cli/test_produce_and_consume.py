@@ -128,7 +128,7 @@ def test_bad_json_is_refused_with_its_line(topic: str, line: bytes, complaint: s
 def test_records_are_compressed_as_told(topic: str, servers: str) -> None:
     ok("produce", topic, "-z", "zstd", stdin=b"x" * 500_000 + b"\n")
     with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
-        assert len(next(consumer).value) == 500_000
+        assert len(next(consumer).value or b"") == 500_000
         assert consumer.metrics().bytes_fetched < 5_000
 
 

@@ -60,7 +60,7 @@ def test_a_listener_of_a_blocking_consumer_that_raises_is_told_of(
     def does() -> None:
         raise raised
 
-    with Consumer[bytes, bytes](**options(running, request, protocol)) as consumer:
+    with Consumer[bytes | None, bytes | None](**options(running, request, protocol)) as consumer:
         consumer.subscribe(["orders"], listener=Listener(does))
         if issubclass(raised, EXITS):
             with pytest.raises(raised):
@@ -88,7 +88,7 @@ def test_a_listener_of_a_blocking_consumer_that_runs_out_of_an_iterator_is_told_
     def does() -> None:
         raise raised
 
-    with Consumer[bytes, bytes](**options(running, request, protocol)) as consumer:
+    with Consumer[bytes | None, bytes | None](**options(running, request, protocol)) as consumer:
         consumer.subscribe(["orders"], listener=Listener(does))
         with pytest.raises(KafkaError, match=rf"Listener\.on_partitions_assigned failed.*{raised.__name__}"):
             consumer.poll(timeout_ms=PATIENCE_MS)
@@ -100,7 +100,7 @@ def test_a_listener_of_a_blocking_consumer_that_runs_out_of_an_iterator_is_told_
 def test_a_listener_of_a_blocking_consumer_may_cancel_workers(
     protocol: str, running: RunningBroker, request: pytest.FixtureRequest
 ) -> None:
-    with Consumer[bytes, bytes](**options(running, request, protocol)) as consumer:
+    with Consumer[bytes | None, bytes | None](**options(running, request, protocol)) as consumer:
         consumer.subscribe(["orders"], listener=Listener(gathers_cancelled_workers))
         with pytest.raises(KafkaError, match=r"Listener\.on_partitions_assigned failed: CancelledError"):
             consumer.poll(timeout_ms=PATIENCE_MS)
@@ -121,7 +121,7 @@ def test_the_thread_of_a_blocking_consumer_outlives_what_commit_callbacks_raise(
         told.append(said)
         raise raised
 
-    with Consumer[bytes, bytes]("orders", **options(running, request, "classic")) as consumer:
+    with Consumer[bytes | None, bytes | None]("orders", **options(running, request, "classic")) as consumer:
         assert consumer.poll(timeout_ms=PATIENCE_MS)
         for offset in (1, 2, 3):
             consumer.commit_nowait({part(0): offset}, callback)
@@ -175,7 +175,7 @@ def test_a_blocking_consumer_whose_task_is_cancelled_says_so(
             if task.get_name().startswith("fetching"):
                 task.cancel()
 
-    consumer = Consumer[bytes, bytes]("orders", **options(running, request, "classic"))
+    consumer = Consumer[bytes | None, bytes | None]("orders", **options(running, request, "classic"))
     consumer.start()
     assert consumer.poll(timeout_ms=PATIENCE_MS)
     consumer._call(cancel())

@@ -230,7 +230,7 @@ def test_an_admin_client_whose_close_was_interrupted_ends_by_itself(kafka_broker
 
 def test_a_consumer_whose_close_was_interrupted_ends_by_itself(kafka_broker: RunningBroker) -> None:
     kafka_broker.broker.create_topic("t")
-    consumer = Consumer[bytes, bytes](
+    consumer = Consumer[bytes | None, bytes | None](
         "t", bootstrap_servers=kafka_broker.bootstrap_servers, group_id="g", session_timeout_ms=60_000
     )
     consumer.start()
