@@ -86,9 +86,10 @@ class Broker:
             own = [replace(spec, port=spec.port + number - 1 if spec.port else 0) for spec in specs]
             if port:
                 own[0] = replace(own[0], port=port + number - 1)
-            self.nodes[number] = Node(self, number, own, racks[number - 1] if racks else None)
+            rack = racks[number - 1] if racks else self.settings["broker.rack"] or None
+            self.nodes[number] = Node(self, number, own, rack)
         defaults = self.settings.topic_defaults()
-        sync = LogConfig.from_topic_config(defaults).syncs
+        sync = self._sync = LogConfig.from_topic_config(defaults).syncs
         self.storage: Storage = Memory() if self._data is None else DataDirectory(self._data, sync=sync)
         self.producer_ids = ProducerIds(self._data, sync=sync)
         self.topics = TopicCatalogue(self.storage, self.clock, self.random, defaults)
@@ -143,7 +144,11 @@ class Broker:
     async def _start(self, opened: Callable[[int, int], None] | None) -> None:
         self.storage.claim()
         self._to_close.callback(self.storage.release)
+        if self._data is not None:
+            self.settings.load(self._data, sync=self._sync)
+        self.topics.take_defaults(self.settings.topic_defaults)
         self.topics.load(list(self.nodes), opened)
+        self.settings.on_change = [self._settings_changed]
         # Only now: closing marks the directory as left in order, which one that could not be read is not.
         self._to_close.callback(self.topics.close)
         self.cluster_id = self.storage.identify(self.cluster_id)
@@ -156,13 +161,23 @@ class Broker:
         self._upkeep.start()
         self.loop = asyncio.get_running_loop()
 
+    def _settings_changed(self) -> None:
+        self.topics.take_defaults(self.settings.topic_defaults)
+        self._around_groups.assignment_interval_ms = self._assignment_interval_ms()
+
+    def _assignment_interval_ms(self) -> int:
+        return self.settings.number("group.consumer.assignment.interval.ms")
+
     def _start_groups(self) -> None:
         """Take up the groups of an earlier run, and the offsets they committed."""
         store = OffsetsTopicStore(self)
         config = GroupConfig.from_settings(self.settings)
         self.groups = GroupCoordinator(store, self.clock, config, self.topics, self.random)
         self._to_close.callback(self.groups.close)
-        around = Surroundings(store, self.topics, config, self.clock, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        pause = self._assignment_interval_ms()
+        around = Surroundings(store, self.topics, config, self.clock, loop, pause)
+        self._around_groups = around
         self.consumer_groups = ConsumerGroups(self.groups, around)
         self.groups.add_reader(self.consumer_groups)
         self.groups.load()
@@ -289,12 +304,13 @@ class Broker:
         """Where a group's records go; the topic is made when the first group needs it."""
         if OFFSETS_TOPIC not in self.topics.by_name:
             count = self.settings.number("offsets.topic.num.partitions")
+            factor = self.settings.number("offsets.topic.replication.factor")
             configs = {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": "104857600",
+                "segment.bytes": self.settings["offsets.topic.segment.bytes"],
             }
-            self.topics.create(OFFSETS_TOPIC, self.place(count, 1), configs)
+            self.topics.create(OFFSETS_TOPIC, self.place(count, factor), configs)
         topic = self.topics.by_name[OFFSETS_TOPIC]
         return topic.partitions[partition_for(group_id, len(topic.partitions))]
 

@@ -27,4 +27,4 @@ def hint_of(context: RequestContext, node_id: int, endpoint: type[Any]) -> Any:
     """Where a leader listens, as the response that names it wants it."""
     node = context.broker.nodes[node_id]
     listener = node.listeners[context.listener]
-    return endpoint(node_id=node_id, host=listener.spec.host, port=listener.port, rack=node.rack)
+    return endpoint(node_id=node_id, host=listener.host, port=listener.advertised_port, rack=node.rack)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,13 @@ from kclient.broker.fetch_sessions import FetchSessions
 from kclient.broker.security.listeners import ListenerSpec
 from kclient.broker.security.sasl_server import SaslServer
 from kclient.broker.session import Session
-from kclient.errors import BrokerError, KafkaStorageError, ProtocolError, UnsupportedVersionError
+from kclient.errors import (
+    BrokerError,
+    ConfigurationError,
+    KafkaStorageError,
+    ProtocolError,
+    UnsupportedVersionError,
+)
 from kclient.wire.api import ApiKey
 from kclient.wire.frame import IncomingRequest, decode_request_header, encode_response
 from kclient.wire.message import Request, Response
@@ -38,6 +45,7 @@ log = logging.getLogger(__name__)
 # about each of them before it pauses.
 _BACKLOG = 1024
 _ACCEPTED_AT_ONCE = 8
+_ADDRESS = re.compile(r"(\w+)://(\[[^\]]+\]|[^\[\]:/]+):(\d{1,5})")
 _SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
@@ -47,6 +55,7 @@ class Listener:
     def __init__(self, node: Node, spec: ListenerSpec) -> None:
         self.spec = spec
         self.port = spec.port
+        self._advertised = _advertised(node, spec)
         self.max_request_bytes = node.broker.settings.number("socket.request.max.bytes")
         self.unauthenticated_max_bytes = node.broker.settings.number("sasl.server.max.receive.size")
         self._node = node
@@ -54,6 +63,16 @@ class Listener:
 
     def __repr__(self) -> str:
         return f"<Listener {self.spec.name} on port {self.port}>"
+
+    @property
+    def host(self) -> str:
+        """Where clients are told to connect to."""
+        return self._advertised[0] if self._advertised else self.spec.host
+
+    @property
+    def advertised_port(self) -> int:
+        """The port that clients are told."""
+        return self._advertised[1] if self._advertised else self.port
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -86,6 +105,20 @@ class Listener:
 
     def principal(self, transport: asyncio.Transport) -> str:
         return self.spec.principal(transport.get_extra_info("peercert"))
+
+
+def _advertised(node: Node, spec: ListenerSpec) -> tuple[str, int] | None:
+    """What `advertised.listeners` says of a listener. Its ports are the first node's; others follow."""
+    for text in filter(None, node.broker.settings["advertised.listeners"].split(",")):
+        match = _ADDRESS.fullmatch(text.strip())
+        if match is None:
+            raise ConfigurationError(
+                f"advertised.listeners has {text!r}: write PLAINTEXT://host:port, several with commas"
+            )
+        name, host, port = match.groups()
+        if name == spec.name:
+            return host.strip("[]"), int(port) + node.node_id - 1
+    return None
 
 
 class Node:

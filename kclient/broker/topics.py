@@ -101,7 +101,7 @@ class TopicCatalogue:
         self._storage = storage
         self._clock = clock
         self._random = random
-        self._defaults = defaults
+        self._defaults_of: Callable[[int], Mapping[str, str]] = lambda _: defaults
         # Deleted, and their directories perhaps not yet removed.
         self._deleted: list[SavedTopic] = []
 
@@ -189,12 +189,24 @@ class TopicCatalogue:
 
     def configure(self, topic: TopicState, configs: Mapping[str, str]) -> None:
         """Replace a topic's own settings."""
-        config = self._log_config(configs)
+        self._log_config(configs)
         topic.configs = dict(configs)
-        for partition in topic.partitions:
-            partition.log.config = config
+        self._reconfigure(topic)
         self._storage.note(topic.saved())
         self._changed()
+
+    def take_defaults(self, defaults_of: Callable[[int], Mapping[str, str]]) -> None:
+        """Have other defaults of topics, by the node that leads a partition."""
+        self._defaults_of = defaults_of
+        for topic in self.by_name.values():
+            self._reconfigure(topic)
+        self._changed()
+
+    def _reconfigure(self, topic: TopicState) -> None:
+        leaders = {partition.leader for partition in topic.partitions}
+        configs = {leader: self._log_config(topic.configs, leader) for leader in leaders}
+        for partition in topic.partitions:
+            partition.log.config = configs[partition.leader]
 
     def delete(self, topic: TopicState) -> None:
         del self.by_name[topic.name]
@@ -213,6 +225,8 @@ class TopicCatalogue:
 
     def save(self, topic: TopicState | None = None) -> None:
         """Keep what is known of topics, or of one; to be called after leaders or replicas were changed."""
+        for changed in self.by_name.values() if topic is None else [topic]:
+            self._reconfigure(changed)
         if topic is None:
             self._storage.save(self._saved())
         else:
@@ -246,13 +260,14 @@ class TopicCatalogue:
     def _add_partition(self, topic: TopicState, replicas: tuple[int, ...], epoch: int = 0) -> None:
         index = len(topic.partitions)
         where = TopicPartition(topic.name, index)
-        log = self._storage.open_log(where, topic.topic_id, self._log_config(topic.configs), self._clock)
+        config = self._log_config(topic.configs, replicas[0])
+        log = self._storage.open_log(where, topic.topic_id, config, self._clock)
         # An epoch that the log has begun but the list of topics does not know was begun before a crash.
         epoch = max(epoch, log.epochs.latest + 1)
         topic.partitions.append(PartitionState(topic.name, index, tuple(replicas), log, epoch))
 
-    def _log_config(self, configs: Mapping[str, str]) -> LogConfig:
-        return LogConfig.from_topic_config({**self._defaults, **configs})
+    def _log_config(self, configs: Mapping[str, str], leader: int = 1) -> LogConfig:
+        return LogConfig.from_topic_config({**self._defaults_of(leader), **configs})
 
     def _changed(self) -> None:
         for callback in self.on_change:

@@ -37,6 +37,8 @@ class Upkeep:
 
     def start(self) -> None:
         self._run(self._keep_house(), "housekeeping")
+        self._run(self._keep_clean(), "log cleaner")
+        self._run(self._keep_offsets(), "expiry of offsets")
         if self._broker.on_disk:
             self._broker.topics.on_change.append(self._reconfigured.set)
             self._run(self._keep_synced(), "syncing")
@@ -64,17 +66,30 @@ class Upkeep:
             self.keep_house()
 
     def keep_house(self) -> None:
-        """One round of retention, compaction and expiry; a log that fails does not end it for the others."""
+        """One round of retention; a log that fails does not end it for the others."""
         now = int(self._broker.clock.wall() * 1000)
-        for partition, log in self._broker.topics.logs().items():
-            try:
+        for log in self._broker.topics.logs().values():
+            with self._going_on():
                 log.enforce_retention(now)
+
+    async def _keep_clean(self) -> None:
+        while True:
+            await self._pause("log.cleaner.backoff.ms")
+            if self._broker.settings.flag("log.cleaner.enable"):
+                self.clean()
+
+    def clean(self) -> None:
+        """One round of compaction; a log that fails does not end it for the others."""
+        now = int(self._broker.clock.wall() * 1000)
+        for log in self._broker.topics.logs().values():
+            with self._going_on():
                 log.compact(now)
-            except KafkaStorageError as error:
-                logger.info("cleaning %s-%d failed", *partition)
-                self._broker.disk.refused(error)
-        with suppress(KafkaStorageError):  # said where it is written
-            self._broker.groups.expire_offsets()
+
+    async def _keep_offsets(self) -> None:
+        while True:
+            await self._pause("offsets.retention.check.interval.ms")
+            with suppress(KafkaStorageError):  # said where it is written
+                self._broker.groups.expire_offsets()
 
     async def _keep_synced(self) -> None:
         """`flush.ms`: no record of a topic waits longer than that for the disk."""

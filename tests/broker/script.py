@@ -15,6 +15,7 @@ from kclient.wire.messages.configs import (
     AlterConfigsRequest,
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
 )
 from kclient.wire.messages.connection import (
     ApiVersionsRequest,
@@ -311,6 +312,36 @@ async def settings_of_topics(talk: Talk) -> None:
     await replacing(talk)
 
 
+async def settings_of_brokers(talk: Talk) -> None:
+    def alter(name: str, *changes: tuple[str, int, str | None]) -> Any:
+        configs = [{"name": key, "config_operation": do, "value": value} for key, do, value in changes]
+        resource = {"resource_type": BROKER, "resource_name": name, "configs": configs}
+        return build(IncrementalAlterConfigsRequest, resources=[resource])
+
+    for label, request in (
+        ("broker: fixed", alter("1", ("num.partitions", SET, "3"))),
+        ("broker: no number", alter("1", ("log.retention.ms", SET, "x"))),
+        ("broker: append", alter("1", ("log.retention.ms", APPEND, "1"))),
+        ("broker: another", alter("7", ("log.retention.ms", SET, "5000"))),
+        ("broker: no id", alter("abc", ("log.retention.ms", SET, "5000"))),
+        ("broker: set", alter("1", ("log.retention.ms", SET, "5000"))),
+        ("all brokers: set", alter("", ("log.retention.ms", SET, "7000"))),
+    ):
+        await talk.ask(label, request, 1)
+    keys = ["log.retention.ms"]
+    wanted = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": keys}
+    of_topic = {"resource_type": TOPIC, "resource_name": "set", "configuration_keys": ["retention.ms"]}
+    for resource in (wanted, of_topic):
+        asked = build(DescribeConfigsRequest, resources=[resource], include_synonyms=True)
+        await talk.until(asked, 4, lambda answer: len(answer.results[0].configs[0].synonyms) >= 3)
+        await talk.ask("describe altered", asked, 4)
+    for name in ("1", ""):
+        await talk.ask("broker: delete", alter(name, ("log.retention.ms", DELETE, None)), 1)
+    await talk.ask("list resources", build(ListConfigResourcesRequest, resource_types=[BROKER]), 1)
+    await talk.ask("list resources of no kind", build(ListConfigResourcesRequest, resource_types=[77]), 1)
+    await talk.ask("list client metrics", build(ListConfigResourcesRequest), 0)
+
+
 async def altering(talk: Talk) -> None:
     def alter(*changes: tuple[str, int, str | None], name: str = "set", kind: int = TOPIC) -> Any:
         configs = [{"name": key, "config_operation": do, "value": value} for key, do, value in changes]
@@ -378,4 +409,4 @@ async def replacing(talk: Talk) -> None:
             await talk.ask(label, build(AlterConfigsRequest, resources=[resource]), version)
 
 
-CHAPTERS = (handshakes, metadata, creating, growing, deleting, settings_of_topics)
+CHAPTERS = (handshakes, metadata, creating, growing, deleting, settings_of_topics, settings_of_brokers)

@@ -20,10 +20,6 @@ PROMPT: dict[str, str | None] = {"group.consumer.assignor.offload.enable": "fals
 # Settings show where they come from: this one from nowhere, as with the embedded broker.
 DEFAULT_RETENTION: dict[str, str | None] = {"log.retention.ms": None}
 
-UNHONOURED = (
-    r"(?:compression\.\w+\.level|\w+\.replication\.throttled\.replicas|local\.retention\.\w+|remote\..*"
-    r"|preallocate|segment\.jitter\.ms|unclean\.leader\.election\.enable|file\.delete\.delay\.ms)"
-)
 MIN_IN_SYNC = r".*\.configs\[min\.insync\.replicas\]\.config_source"
 
 
@@ -41,10 +37,6 @@ class Named(NamedTuple):
 NAMED = (
     Named("API_VERSIONS", r"api_keys\[\d+\]", "APIs that come with their own issues are not spoken yet"),
     Named("API_VERSIONS", r"(supported|finalized)_features.*", "there is no KRaft quorum that has features"),
-    Named("CREATE_TOPICS", rf".*\.configs\[{UNHONOURED}\]", "settings that are not honoured are not offered"),
-    Named(
-        "DESCRIBE_CONFIGS", rf".*\.configs\[{UNHONOURED}\]", "settings that are not honoured are not offered"
-    ),
     Named("CREATE_TOPICS", MIN_IN_SYNC, "Kafka sets it for the whole cluster, for eligible leader replicas"),
     Named(
         "DESCRIBE_CONFIGS", MIN_IN_SYNC, "Kafka sets it for the whole cluster, for eligible leader replicas"

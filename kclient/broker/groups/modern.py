@@ -57,7 +57,7 @@ from kclient.wire.messages.consumer_groups import (
 FIRST_EPOCH = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
     """What all groups share. `assignment_interval_ms` is Kafka's group.consumer.assignment.interval.ms."""
 

@@ -52,8 +52,8 @@ async def describe_cluster(
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(
                 broker_id=node.node_id,
-                host=node.listeners[context.listener].spec.host,
-                port=node.listeners[context.listener].port,
+                host=node.listeners[context.listener].host,
+                port=node.listeners[context.listener].advertised_port,
                 rack=node.rack,
             )
             for node in context.broker.running()

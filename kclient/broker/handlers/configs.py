@@ -1,21 +1,16 @@
-"""Settings of topics and of the broker: described, and for topics altered."""
+"""Settings described and altered: the requests, and those of topics. Others are in `broker_configs`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kclient.broker.api import RequestContext, handles
-from kclient.broker.errors_to_answers import MALFORMED
-from kclient.broker.settings import BROKER_DEFAULTS
-from kclient.broker.topic_settings import (
-    FROM_BROKER,
-    FROM_DEFAULT,
-    Setting,
-    check_topic_configs,
-    config_type,
-    effective_configs,
-)
+from kclient.broker.handlers import broker_configs
+from kclient.broker.known_settings import KNOWN, TYPES
+from kclient.broker.settings import Effective
+from kclient.broker.settings import config_type as broker_type
+from kclient.broker.topic_settings import check_topic_configs, config_type, effective_configs
 from kclient.broker.topics import TopicState, check_name
 from kclient.errors import (
     BrokerError,
@@ -23,6 +18,7 @@ from kclient.errors import (
     InvalidRequestError,
     UnknownServerError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from kclient.wire.messages.configs import (
     AlterConfigsRequest,
@@ -31,11 +27,20 @@ from kclient.wire.messages.configs import (
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
 
-_TOPIC, _BROKER = 2, 4  # resource types
+_TOPIC = 2  # a resource type, as those of `broker_configs`
+_RESOURCES = (
+    _TOPIC,
+    broker_configs.BROKER,
+    broker_configs.LOGGER,
+    broker_configs.METRICS,
+    broker_configs.GROUP,
+)
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
-_LIST_SETTINGS = {"cleanup.policy"}
+_LIST = TYPES["list"]
 
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Entry = Result.DescribeConfigsResourceResult
@@ -60,61 +65,50 @@ def _describe(
         configs=[],
     )
     try:
-        settings = _settings(context, resource.resource_type, resource.resource_name)
+        entries = list(_entries(context, resource, synonyms))
     except BrokerError as error:
         result.error_code, result.error_message = error.code, error.message or ""
         return result
     wanted = resource.configuration_keys
-    for setting in settings:
-        if not wanted or setting.name in wanted:
-            result.configs.append(_entry(setting, resource.resource_type, synonyms))
+    result.configs = [entry for entry in entries if not wanted or entry.name in wanted]
     return result
 
 
-def _settings(context: RequestContext, resource_type: int, name: str) -> Iterable[Setting]:
-    broker = context.broker
-    if resource_type == _TOPIC:
+def _entries(
+    context: RequestContext, resource: DescribeConfigsRequest.DescribeConfigsResource, synonyms: bool
+) -> Iterator[Entry]:
+    name = resource.resource_name
+    node = context.node.node_id
+    if resource.resource_type == _TOPIC:
         check_name(name)
-        return effective_configs(broker.topics.topic(name).configs, broker.settings)
-    if resource_type == _BROKER:
-        _check_node(context, name)
-        return [
-            Setting(key, broker.settings[key], FROM_BROKER if key in broker.settings.given else FROM_DEFAULT)
-            for key in sorted(BROKER_DEFAULTS)
-        ]
-    raise InvalidRequestError(MALFORMED)
+        own = context.broker.topics.topic(name).configs
+        for one in effective_configs(own, context.broker.settings, node):
+            yield _entry(one, config_type(one.name), synonyms=synonyms, fixed=False)
+    else:
+        of_broker = resource.resource_type == broker_configs.BROKER
+        for one in broker_configs.described(context, resource.resource_type, name):
+            fixed = of_broker and not _is_dynamic(one.name)
+            yield _entry(one, broker_type(one.name), synonyms=synonyms, fixed=fixed)
 
 
-def _check_node(context: RequestContext, name: str) -> None:
-    """A node answers for itself, and for all where none is named."""
-    if name and not name.isdecimal():
-        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}")
-    if name and int(name) != context.node.node_id:
-        raise InvalidRequestError(
-            f"Unexpected broker id, expected {context.node.node_id} or empty string, but received {name}"
-        )
+def _is_dynamic(name: str) -> bool:
+    return name in KNOWN and KNOWN[name].dynamic
 
 
-def _entry(setting: Setting, resource_type: int, synonyms: bool) -> Entry:
+def _entry(one: Effective, kind: int, *, synonyms: bool, fixed: bool) -> Entry:
     return Entry(
-        name=setting.name,
-        value=setting.value,
-        read_only=resource_type == _BROKER,
-        config_source=setting.source,
+        name=one.name,
+        value=one.value,
+        read_only=fixed,
+        config_source=one.source,
         is_sensitive=False,
-        synonyms=[Entry.DescribeConfigsSynonym(name=setting.name, value=setting.value, source=setting.source)]
-        if synonyms
-        else [],
-        config_type=config_type(setting.name) if resource_type == _TOPIC else _type_of(setting.value),
+        synonyms=[
+            Entry.DescribeConfigsSynonym(name=behind.name, value=behind.value, source=behind.source)
+            for behind in (one.behind if synonyms else ())
+        ],
+        config_type=kind,
         documentation=None,
     )
-
-
-def _type_of(value: str) -> int:
-    """The type of a broker setting, as DescribeConfigs numbers them."""
-    if value in ("true", "false"):
-        return 1
-    return 3 if value.isdecimal() else 2
 
 
 def _check_values(configs: Iterable[Any]) -> None:
@@ -177,26 +171,45 @@ async def incremental_alter_configs(
 def _changed(
     context: RequestContext, resource: IncrementalAlterConfigsRequest.AlterConfigsResource
 ) -> dict[str, str]:
-    topic = _alterable(context, resource.resource_type, resource.resource_name)
-    own = dict(topic.configs)
-    now = {setting.name: setting.value for setting in effective_configs(own, context.broker.settings)}
+    own, now = _own(context, resource.resource_type, resource.resource_name)
     for config in resource.configs:
         if config.config_operation == _DELETE:
             own.pop(config.name, None)
         elif config.config_operation == _SET and config.value is not None:
             own[config.name] = config.value
         else:
-            own[config.name] = _list_change(config, now.get(config.name, ""))
+            own[config.name] = _list_change(config, now(config.name), resource.resource_type)
     return own
 
 
+def _own(
+    context: RequestContext, resource_type: int, name: str
+) -> tuple[dict[str, str], Callable[[str], str]]:
+    """What a resource sets itself, and what a setting of it is by now."""
+    if resource_type not in _RESOURCES:
+        raise InvalidRequestError(f"Unknown resource type {resource_type}")
+    settings, node = context.broker.settings, context.node.node_id
+    if resource_type != _TOPIC:
+        own = broker_configs.now(context, resource_type, name)
+        return own, lambda config: settings.values_of(config, node)[0].value or ""
+    own = dict(_topic(context, name).configs)
+    known = {one.name: one.value or "" for one in effective_configs(own, settings, node)}
+    return own, lambda config: known.get(config, "")
+
+
 def _list_change(
-    config: IncrementalAlterConfigsRequest.AlterConfigsResource.AlterableConfig, now: str
+    config: IncrementalAlterConfigsRequest.AlterConfigsResource.AlterableConfig,
+    now: str,
+    resource_type: int,
 ) -> str:
     if config.config_operation not in (_APPEND, _SUBTRACT):
         raise UnknownServerError(about=f"operation {config.config_operation}")
-    if config.name not in _LIST_SETTINGS:
+    if _LIST not in (config_type(config.name), broker_type(config.name)):
         operation = "APPEND" if config.config_operation == _APPEND else "SUBTRACT"
+        if resource_type != _TOPIC:
+            raise InvalidConfigError(
+                f"Config value {operation.lower()} is not allowed for config key: {config.name}"
+            )
         raise InvalidConfigError(f"Can't {operation} to key {config.name} because its type is not LIST.")
     have = [word for word in now.split(",") if word]
     words = [word for word in (config.value or "").split(",") if word]
@@ -205,11 +218,7 @@ def _list_change(
     return ",".join(word for word in have if word not in words)
 
 
-def _alterable(context: RequestContext, resource_type: int, name: str) -> TopicState:
-    if resource_type not in (_TOPIC, _BROKER):
-        raise InvalidRequestError(f"Unknown resource type {resource_type}")
-    if resource_type != _TOPIC:
-        raise InvalidRequestError("The embedded broker can only alter settings of topics.")
+def _topic(context: RequestContext, name: str) -> TopicState:
     if name not in context.broker.topics.by_name:
         raise UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
     return context.broker.topics.by_name[name]
@@ -218,7 +227,34 @@ def _alterable(context: RequestContext, resource_type: int, name: str) -> TopicS
 def _alter(
     context: RequestContext, resource_type: int, name: str, wanted: dict[str, str], validate_only: bool
 ) -> None:
-    topic = _alterable(context, resource_type, name)
+    if resource_type not in _RESOURCES:
+        raise InvalidRequestError(f"Unknown resource type {resource_type}")
+    if resource_type != _TOPIC:
+        broker_configs.now(context, resource_type, name)
+        broker_configs.alter(context, name, wanted, validate_only)
+        return
+    topic = _topic(context, name)
     check_topic_configs(wanted)
     if not validate_only:
         context.broker.topics.configure(topic, wanted)
+
+
+@handles(ListConfigResourcesRequest)
+async def list_config_resources(
+    context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    resource = ListConfigResourcesResponse.ConfigResource
+    if context.version == 0:  # which asks for client metrics
+        return ListConfigResourcesResponse(config_resources=[])
+    wanted = set(request.resource_types) or set(_RESOURCES)
+    if not wanted <= set(_RESOURCES):
+        return ListConfigResourcesResponse(error_code=UnsupportedVersionError.code, config_resources=[])
+    nodes = [str(node.node_id) for node in context.broker.running()]
+    names = {_TOPIC: list(context.broker.topics.by_name), broker_configs.BROKER: nodes}
+    return ListConfigResourcesResponse(
+        config_resources=[
+            resource(resource_name=name, resource_type=kind)
+            for kind in sorted(wanted)
+            for name in names.get(kind, [])
+        ]
+    )

@@ -52,8 +52,8 @@ async def metadata(context: RequestContext, request: MetadataRequest) -> Metadat
         brokers=[
             MetadataResponse.MetadataResponseBroker(
                 node_id=node.node_id,
-                host=node.listeners[context.listener].spec.host,
-                port=node.listeners[context.listener].port,
+                host=node.listeners[context.listener].host,
+                port=node.listeners[context.listener].advertised_port,
                 rack=node.rack,
             )
             for node in broker.running()
@@ -147,8 +147,8 @@ def _coordinator(context: RequestContext, key: str, key_type: int) -> FindCoordi
     return FindCoordinatorResponse.Coordinator(
         key=key,
         node_id=node.node_id,
-        host=listener.spec.host,
-        port=listener.port,
+        host=listener.host,
+        port=listener.advertised_port,
         error_code=0,
         error_message="NONE" if context.version < _FIRST_BATCHED_FIND else "",
     )

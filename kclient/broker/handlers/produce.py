@@ -113,7 +113,7 @@ def _check_in_sync(context: RequestContext, partition: PartitionState) -> None:
     topic = context.broker.topics.by_name[partition.topic]
     configured = int(
         topic.configs.get("min.insync.replicas")
-        or context.broker.settings.topic_defaults()["min.insync.replicas"]
+        or context.broker.settings.topic_defaults(context.node.node_id)["min.insync.replicas"]
     )
     # As Kafka, which never asks for more than there are.
     needed = min(configured, len(partition.replicas))

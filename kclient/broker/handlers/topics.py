@@ -13,6 +13,7 @@ from kclient.errors import (
     InvalidReplicationFactorError,
     InvalidRequestError,
     InvalidTopicError,
+    TopicDeletionDisabledError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -85,7 +86,7 @@ def _create(
                 config_source=config.source,
                 is_sensitive=False,
             )
-            for config in effective_configs(configs, broker.settings)
+            for config in effective_configs(configs, broker.settings, context.node.node_id)
         ],
     )
 
@@ -154,6 +155,8 @@ async def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -
         asked = request.topics
     else:
         asked = [state(name=name, topic_id=NO_UUID) for name in request.topic_names]
+    if not context.broker.settings.flag("delete.topic.enable"):
+        raise TopicDeletionDisabledError(about="delete.topic.enable=false")
     names = [one.name for one in asked if one.name is not None]
     responses = [
         _not_deleted(state(name=name, topic_id=NO_UUID), InvalidRequestError("Duplicate topic name."))

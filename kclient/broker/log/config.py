@@ -30,6 +30,7 @@ class LogConfig:
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * DAY_MS
+    segment_jitter_ms: int = 0
     segment_index_bytes: int = 10 << 20
     retention_ms: int = 7 * DAY_MS
     retention_bytes: int = -1
@@ -126,6 +127,8 @@ def _ratio(text: str) -> float:
 _TOPIC_CONFIGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "segment.bytes": ("segment_bytes", _at_least(14)),
     "segment.ms": ("segment_ms", _at_least(1)),
+    "segment.jitter.ms": ("segment_jitter_ms", _at_least(0)),
+    "producer.id.expiration.ms": ("producer_expiration_ms", _at_least(1)),
     "segment.index.bytes": ("segment_index_bytes", _at_least(4)),
     "retention.ms": ("retention_ms", _at_least(-1)),
     "retention.bytes": ("retention_bytes", int),

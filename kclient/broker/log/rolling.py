@@ -28,4 +28,10 @@ def must_roll(segment: Segment, stored: Stored, config: LogConfig, now_ms: int) 
     first = segment.rolling_timestamp
     latest = max(header.max_timestamp for header in stored.headers)
     waited = latest - first if first >= 0 and latest >= 0 else now_ms - segment.created_ms
-    return waited > config.segment_ms
+    return waited > config.segment_ms - _jitter(segment, config)
+
+
+def _jitter(segment: Segment, config: LogConfig) -> int:
+    """So that not all segments that began together end together. The same for a segment every time."""
+    most = min(config.segment_jitter_ms, config.segment_ms)
+    return (segment.base_offset * 2654435761 + segment.created_ms) % most if most else 0
