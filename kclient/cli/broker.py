@@ -36,6 +36,7 @@ kclient broker --nodes 3 --control         # then type: stop 2, leader orders 0 
 kclient broker --listener SASL_SSL --cert cert.pem --key key.pem --users users.properties"""
 # From so many partitions on, opening them takes long enough to say something.
 _MANY = 200
+_A_LINE_EACH = 1_000
 FSYNC = {
     "always": {"log.flush.interval.messages": "1"},
     "interval": {"log.flush.interval.ms": "1000"},
@@ -151,7 +152,7 @@ class _Signals:
 
 
 class _Opening:
-    """Says how far a start is that takes a while: a bar on a terminal, elsewhere a line."""
+    """Says how far a start is that takes a while: a bar on a terminal, elsewhere now and then a line."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -164,6 +165,8 @@ class _Opening:
             self._progress = Progress("opening partitions", total)
             if not is_terminal(sys.stderr):
                 note(f"Opening {counted(total, 'partition')} {self._where} …")
+        elif not is_terminal(sys.stderr) and not done % _A_LINE_EACH and done < total:
+            note(f"Opened {done:,} of {total:,}.")
         self._progress.advance()
         if done == total:
             self._progress.end()

@@ -47,7 +47,13 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="WHEN",
         help="beginning (the default), end, or a time: 2026-11-18T10:00, milliseconds since 1970, -1h",
     )
-    start.add_argument("--from-beginning", dest="start", action="store_const", const="beginning")
+    start.add_argument(
+        "--from-beginning",
+        dest="start",
+        action="store_const",
+        const="beginning",
+        help="the same, as Kafka says it",
+    )
     start.add_argument(
         "--offset", type=int, metavar="N", help="from this offset on; -N: the last N of each partition"
     )

@@ -81,7 +81,9 @@ def our_words(words: Sequence[str]) -> list[str]:
         given, rest = getopt.gnu_getopt(list(words[1:] if first else words), _OPTIONS, _LONG)
     except getopt.GetoptError as error:
         raise UsageError(f"kcat's way of writing is not understood: {error}") from error
-    mode = next(name for name, _ in given if name in _MODES)
+    mode = next((name for name, _ in given if name in _MODES), None)
+    if mode is None:  # what looked like one was a value
+        return list(words)
     if mode == "-Q":
         raise UsageError(
             "kcat's -Q has no counterpart, but "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -102,6 +104,37 @@ def test_formats_give_the_bytes_that_kcat_gives(kafka_with_tools: KafkaCluster) 
         check=True,
     )
     assert ok("consume", topic, "-e", "-f", text).out == theirs.stdout
+
+
+@pytest.mark.parametrize(
+    "line", ["-o beginning", "-K : -D ;", "-o -3", "-o 2 -c 1", "-J", "-p 0 -Z -f %o:%s,", "-o s@1 -K="]
+)
+def test_the_words_of_kcat_give_what_kcat_gives(kafka_with_tools: KafkaCluster, line: str) -> None:
+    topic = f"cli-{uuid4().hex[:8]}"
+    kafka_with_tools.create_topic(topic)
+    words = ["-P", "-b", kafka_with_tools.bootstrap(), "-t", topic, "-K", ":"]
+    ok(*words, stdin=b"a:1\nb:2\nc:3\nd:4\n")
+    assert _KCAT is not None
+    subprocess.run([_KCAT, *words], input=b"e:5\nf:6\n", timeout=60, check=True)
+    reading = ["-C", "-b", kafka_with_tools.bootstrap(), "-t", topic, "-e", "-q", *line.split()]
+    theirs = subprocess.run([_KCAT, *reading], capture_output=True, timeout=60, check=True).stdout
+    ours = ok(*reading).out
+    if "-J" in reading:
+        assert [json.loads(each)["payload"] for each in theirs.splitlines()] == [
+            json.loads(each)["value"] for each in ours.splitlines()
+        ]
+    else:
+        assert ours == theirs
+
+
+def test_a_new_group_begins_at_the_very_millisecond_it_is_told(kafka_with_tools: KafkaCluster) -> None:
+    topic = f"cli-{uuid4().hex[:8]}"
+    kafka_with_tools.create_topic(topic, partitions=2)
+    begin = int(time.time() * 1000) - 60_000
+    lines = [json.dumps({"value": str(n), "timestamp": begin + n, "partition": n % 2}) for n in range(30)]
+    ok("produce", topic, "-i", "jsonl", stdin="\n".join(lines).encode())
+    read = ok("consume", topic, "-e", "-g", f"group-of-{topic}", "--from", str(begin + 7)).lines
+    assert sorted(map(int, read)) == list(range(7, 30))
 
 
 def test_topics_and_settings_are_those_of_kafkas_own_tool(kafka_with_tools: KafkaCluster) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import random
 import shlex
 
 import pytest
@@ -110,3 +112,24 @@ def test_records_are_written_and_read_with_the_words_of_others(servers: str) -> 
     printed = ("--property", "print.key=true", "--property", "print.partition=true")
     console = ok("consume", "--topic", "habits", "--from-beginning", "--max-messages", "1", *printed)
     assert console.lines == ["Partition:0\ta\t1"]
+
+
+WORDS = """
+-C -P -L -Q -G -t -o -c -K -k -D -p -e -f -J -Z -X -b -F -s -- - -5 -1h % {} {0} 10 s@1 end '' kcat -Ct
+kafka-topics.sh consume produce topics groups configs lag list describe create alter delete set reset
+orders --topic --topic=a --create --describe
+--bootstrap-server --property print.key=true parse.key=true key.separator=% --add-config a=[b,c],d=e
+--entity-type --entity-name --max-messages --zookeeper --from --timeout --watch --config
+"""
+
+
+def test_no_words_at_all_end_in_a_traceback_or_in_a_usage_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    for noun in ("consume", "produce", "topics", "groups", "configs", "lag"):
+        monkeypatch.setattr(importlib.import_module(f"kclient.cli.{noun}"), "run", lambda _: 0)
+    choose = random.Random(17)
+    vocabulary = shlex.split(WORDS)
+    for _ in range(1_000):
+        words = choose.choices(vocabulary, k=choose.randint(2, 6))
+        ended = call(*words)
+        assert ended.code in (0, 2), words
+        assert ended.err.count("\n") == (1 if ended.code else 0), words
