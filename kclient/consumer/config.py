@@ -18,6 +18,8 @@ from kclient.options import ClientOptions
 from kclient.records.limits import DECOMPRESSED_BATCH_MAX_BYTES, Limits
 
 _INT32 = 2_147_483_647
+# What an answer has beside its records: a few bytes for each partition, some for an aborted transaction.
+_AROUND_RECORDS = 65_536
 _RESETS = ("earliest", "latest", "none")
 _BY_DURATION = "by_duration:"
 _DURATION = re.compile(
@@ -117,6 +119,7 @@ class ConsumerConfig(ClientConfig):
                 raise ConfigurationError(f"{name}={given!r} must be callable with bytes")
         if not callable(self.on_poison) and self.on_poison not in ("raise", "skip"):
             raise ConfigurationError(f'on_poison={self.on_poison!r} must be "raise", "skip" or a callable')
+        self._check_sizes()
         self._check_group()
 
     def reset_age(self) -> float | None:
@@ -157,6 +160,14 @@ class ConsumerConfig(ClientConfig):
             enable_auto_commit=self.enable_auto_commit,
             auto_commit_interval_ms=self.auto_commit_interval_ms,
         )
+
+    def _check_sizes(self) -> None:
+        if self.fetch_max_bytes + _AROUND_RECORDS > self.receive_message_max_bytes:
+            raise ConfigurationError(
+                f"fetch_max_bytes={self.fetch_max_bytes} and receive_message_max_bytes="
+                f"{self.receive_message_max_bytes} contradict each other: what brokers may send would be "
+                f"refused. The second one must be larger by {_AROUND_RECORDS}"
+            )
 
     def _check_group(self) -> None:
         if self.group_id == "":

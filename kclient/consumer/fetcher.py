@@ -22,12 +22,15 @@ from kclient.cluster.metadata import Broker, Metadata
 from kclient.config import Endpoint
 from kclient.consumer.answers import Data, Todo, Verdict, judge
 from kclient.consumer.buffer import Frame
+from kclient.consumer.chunk import Chunk
 from kclient.consumer.cursor import Cursor, Event, State
 from kclient.consumer.session import FIRST_BY_ID, FetchSession, Key, Wanted
+from kclient.consumer.suspects import Suspects
 from kclient.consumer.worker import FOREVER, Worker
 from kclient.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,
+    FrameTooLargeError,
     InvalidFetchSessionEpochError,
     KafkaError,
     KafkaTimeoutError,
@@ -38,7 +41,6 @@ from kclient.wire.messages.fetch import FetchRequest, FetchResponse
 from kclient.wire.schema import NO_UUID
 
 if TYPE_CHECKING:
-    from kclient.consumer.chunk import Chunk
     from kclient.consumer.reader import Reader
     from kclient.net.connection import Connection
 
@@ -63,6 +65,7 @@ class Fetcher(Worker):
     def __init__(self, reader: Reader, node_id: int) -> None:
         self.node_id = node_id
         self._session = FetchSession()
+        self._suspects = Suspects()
         self._lane = 0
         self._waiting: tuple[Connection, asyncio.Timeout] | None = None
         self._left_behind: Connection | None = None
@@ -93,6 +96,7 @@ class Fetcher(Worker):
     async def _step(self) -> float:
         reader, config = self._reader, self._reader.config
         cursors, wait = self._usable()
+        cursors = self._suspects.among(cursors)
         if not cursors:
             return wait
         room = self._reserve(cursors)
@@ -105,7 +109,8 @@ class Fetcher(Worker):
                 self._loop, (config.request_timeout_ms + config.fetch_max_wait_ms) / 1000
             )
             connection = await reader.cluster.connection(self.node_id, deadline, lane=LANES[self._lane])
-            cursors, _ = self._usable()  # opening a connection takes time, in which things change
+            # Opening a connection takes time, in which things change.
+            cursors = self._suspects.among(self._usable()[0])
             if not cursors:
                 return 0
             snapshot = reader.cluster.metadata.snapshot
@@ -117,15 +122,13 @@ class Fetcher(Worker):
                 cursor.asked = True
             async with self._unless_moved(asked, connection):
                 response = await connection.call(request, deadline, version=version)
+            self._suspects.answered(cursors)
             self._read(response, asked)
         except _OvertakenError:
             self._session.lost()
             self._lane = 1 - self._lane
-        except KafkaError:
-            self._session.lost()
-            for cursor in cursors:
-                cursor.replica = None
-            raise
+        except KafkaError as error:
+            self._lost(error, cursors, list(asked.values()))
         finally:
             for cursor in asked.values():
                 cursor.asked = False
@@ -208,7 +211,7 @@ class Fetcher(Worker):
     def _request(self, asked: dict[Key, Cursor], version: int, room: int) -> FetchRequest:
         config = self._reader.config
         request = FetchRequest(
-            max_wait_ms=config.fetch_max_wait_ms,
+            max_wait_ms=0 if self._suspects else config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=room,
             isolation_level=_READ_COMMITTED if self._reader.policy.committed_only else 0,
@@ -255,6 +258,31 @@ class Fetcher(Worker):
         cursor = self._reader.subscription.cursors.get(partition)
         if cursor is not None and not data.error_code:
             cursor.high_watermark, cursor.last_stable_offset = data.high_watermark, data.last_stable_offset
+
+    def _lost(self, error: KafkaError, cursors: list[Cursor], asked: list[Cursor]) -> None:
+        """There is no answer: raises why, unless what to ask for next may show more."""
+        self._session.lost()
+        for cursor in cursors:
+            cursor.replica = None
+        if not isinstance(error.__cause__, FrameTooLargeError):
+            raise error
+        self._too_large(asked, error.__cause__)
+
+    def _too_large(self, asked: list[Cursor], error: FrameTooLargeError) -> None:
+        """One of these has a batch for which all was refused: only a seek goes on behind that."""
+        cursor = self._suspects.too_large(asked)
+        if cursor is None or cursor.state is not State.FETCHING:
+            return
+        topic, partition = cursor.partition
+        offset = cursor.fetch_offset
+        chunk = Chunk(cursor, Frame(0), (), offset)
+        chunk.failure = FrameTooLargeError(
+            f"with the next record batch an answer has {error.size} bytes: raise receive_message_max_bytes="
+            f"{self._reader.config.receive_message_max_bytes}, or seek beyond the batch"
+        ).locate(topic=topic, partition=partition, offset=offset)
+        self._reader.report(chunk.failure, self.name)
+        cursor.happens(Event.FAILED)
+        self._reader.buffer.put([chunk])
 
     def _act(
         self, cursor: Cursor, data: Data, verdict: Verdict, chunks: list[Chunk], response: FetchResponse
