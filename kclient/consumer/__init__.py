@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kclient.consumer.controls import ConsumerHealth, PartitionHealth
     from kclient.consumer.group.assignors.base import Assignor, Member
     from kclient.consumer.group.listeners import ConsumerRebalanceListener
+    from kclient.consumer.hooks import ConsumerHook
     from kclient.consumer.metrics import ConsumerMetrics
     from kclient.consumer.offsets import OffsetAndTimestamp
 
@@ -25,6 +26,7 @@ __all__ = [
     "Consumer",
     "ConsumerConfig",
     "ConsumerHealth",
+    "ConsumerHook",
     "ConsumerMetrics",
     "ConsumerOptions",
     "ConsumerRebalanceListener",
@@ -40,6 +42,7 @@ _HOMES = {
     "ConsumerConfig": "kclient.consumer.config",
     "ConsumerOptions": "kclient.consumer.config",
     "ConsumerHealth": "kclient.consumer.controls",
+    "ConsumerHook": "kclient.consumer.hooks",
     "ConsumerMetrics": "kclient.consumer.metrics",
     "ConsumerRebalanceListener": "kclient.consumer.group.listeners",
     "Member": "kclient.consumer.group.assignors.base",

@@ -25,6 +25,7 @@ from kclient.consumer.commit_requests import (
     read_commit,
 )
 from kclient.consumer.group.coordinator import GroupCoordinator
+from kclient.consumer.hooks import Hooks
 from kclient.consumer.seam import CommitCallback, GroupSettings, Offsets, Positions
 from kclient.errors import (
     ClientClosedError,
@@ -112,6 +113,7 @@ class Commits:
         self._asking = False  # a request is under way
         self._closed = False
         self._failing = False
+        self._hooks = Hooks(settings.hooks)
 
     async def commit(self, deadline: Deadline, offsets: Offsets | None = None) -> None:
         """Commit these, or what was handed out; retried until the deadline. Raises `CommitFailedError`."""
@@ -134,6 +136,10 @@ class Commits:
         finally:
             if commit in self._queue:  # given up: it must not be committed later, after something newer
                 self._queue.remove(commit)
+                given_up = commit.last_error or KafkaTimeoutError(
+                    "the call that asked for the commit has ended"
+                )
+                commit.done(commit.failed | dict.fromkeys(commit.waiting, given_up))
                 self._ring()
         if failed:
             raise _failure(failed)
@@ -313,7 +319,14 @@ class Commits:
                 raise EncodeError(f"offset {position.offset} of {partition}: offsets begin with 0")
         generation = self._identity().generation_id
         outside = generation == _NO_GENERATION and (dropped or self._positions.subscribed() is None)
-        commit = _Commit(offsets, deadline, generation, outside, done)
+        everything = dict(offsets) if self._settings.hooks else {}
+
+        def told(failed: dict[TopicPartition, KafkaError]) -> None:
+            if everything:
+                self._hooks.committed(everything, _failure(failed) if failed else None)
+            done(failed)
+
+        commit = _Commit(offsets, deadline, generation, outside, told)
         self._queue.append(commit)
         self._filled.set()
         return commit

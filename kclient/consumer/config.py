@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kclient.config import ClientConfig, option
+from kclient.consumer.hooks import ConsumerHook
 from kclient.consumer.seam import GroupSettings
 from kclient.errors import ConfigurationError
 from kclient.options import ClientOptions
@@ -58,6 +59,7 @@ class ConsumerOptions(ClientOptions, total=False):
     client_rack: str | None
     exclude_internal_topics: bool
     on_poison: Any
+    hooks: Sequence[ConsumerHook]
     consumer_timeout_ms: int | None
     io_thread: bool
 
@@ -105,6 +107,8 @@ class ConsumerConfig(ClientConfig):
     # For records that a deserializer fails on: "raise", "skip", or a callable, which gets the error with the
     # raw record in it and lets reading go on by returning.
     on_poison: Any = option("raise")
+    # See records when they are handed out, and commits: see `ConsumerHook`.
+    hooks: Sequence[ConsumerHook] = option(())
     # A loop over the consumer ends when no record came for so long; None waits on.
     consumer_timeout_ms: int | None = option(None, least=0)
     # The client works on a thread of its own: heartbeats go on while the application blocks its event loop.
@@ -120,6 +124,7 @@ class ConsumerConfig(ClientConfig):
         if not callable(self.on_poison) and self.on_poison not in ("raise", "skip"):
             raise ConfigurationError(f'on_poison={self.on_poison!r} must be "raise", "skip" or a callable')
         self._check_sizes()
+        self._check_hooks()
         self._check_group()
 
     def reset_age(self) -> float | None:
@@ -159,7 +164,18 @@ class ConsumerConfig(ClientConfig):
             revoke_at_once=self.revoke_at_once,
             enable_auto_commit=self.enable_auto_commit,
             auto_commit_interval_ms=self.auto_commit_interval_ms,
+            hooks=self.hooks,
         )
+
+    def _check_hooks(self) -> None:
+        hooks: Any = self.hooks
+        if not isinstance(hooks, Sequence) or isinstance(hooks, str):
+            raise ConfigurationError(f"hooks={hooks!r} must be a list of hooks")
+        for hook in hooks:
+            if not (
+                callable(getattr(hook, "on_consume", None)) and callable(getattr(hook, "on_commit", None))
+            ):
+                raise ConfigurationError(f"the hook {hook!r} needs the methods on_consume and on_commit")
 
     def _check_sizes(self) -> None:
         if self.fetch_max_bytes + _AROUND_RECORDS > self.receive_message_max_bytes:

@@ -130,7 +130,7 @@ class Controls:
         """Go on at an offset. What was fetched already is not fetched again."""
         target = place(offset)
         epoch = -1 if target.leader_epoch is None else target.leader_epoch
-        self._engine.seek(topic_partition(partition), target.offset, epoch)
+        self._engine.poller.seek(topic_partition(partition), target.offset, epoch)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these, and fetch no more; what was fetched is kept for `resume`."""

@@ -27,6 +27,7 @@ from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.cursor import EARLIEST, LATEST, State
 from kclient.consumer.decode import Decoder
 from kclient.consumer.group.membership import Membership, chosen_assignors
+from kclient.consumer.hooks import Hooks
 from kclient.consumer.metrics import Counters
 from kclient.consumer.offsets import ListOffsets, OffsetAndTimestamp
 from kclient.consumer.opening import Opening
@@ -79,7 +80,8 @@ class Engine:
             config.prefetch_max_bytes, self.subscription.lock, bell.ring, self._room_appeared
         )
         self.decoder = Decoder(config.key_deserializer, config.value_deserializer, config.on_poison)
-        self.poller = Poller(self.subscription, self.buffer, self.decoder, self.counters)
+        hooks = Hooks(config.hooks) if config.hooks else None
+        self.poller = Poller(self.subscription, self.buffer, self.decoder, self.counters, hooks)
         self.subscription.takes_one_by_one = self.poller.has_moved
         self.cluster: Cluster | None = None
         self.reader: Reader | None = None
@@ -298,16 +300,6 @@ class Engine:
         self.subscription.assign_by_hand(partitions)
         if self.group is not None:
             self.post(self.group.assigned_by_hand)
-
-    def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Go on at an offset. Within what was fetched that is free; else it is fetched anew.
-
-        With a leader epoch, brokers have to be asked whether they still have what comes before it.
-        """
-        if epoch < 0 and self.poller.seek_within(partition, offset):
-            self._tell_of_return()
-        else:
-            self.subscription.seek(partition, offset, epoch)
 
     def unsubscribe(self) -> None:
         """Nothing is to be read. The listener stays: it is told of what is given up now."""

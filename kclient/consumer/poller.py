@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from functools import wraps
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kclient.consumer.buffer import FetchBuffer
@@ -18,6 +19,7 @@ from kclient.consumer.chunk import Chunk, Mark, one_list
 from kclient.consumer.cursor import Cursor, State
 from kclient.consumer.decode import Decoder
 from kclient.consumer.hand import Hand
+from kclient.consumer.hooks import Hooks
 from kclient.consumer.metrics import Counters
 from kclient.consumer.subscription import Subscription
 from kclient.errors import KafkaError
@@ -34,6 +36,7 @@ Taken = dict[TopicPartition, list[Record[Any, Any]]]
 
 _NOTHING: Iterator[Record[Any, Any]] = iter(())
 _MOST_AHEAD = 128
+_offset = attrgetter("offset")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -65,13 +68,21 @@ class Poller:
     """`wanted` limits a call to some partitions; `most` is the most records it may give."""
 
     def __init__(
-        self, subscription: Subscription, buffer: FetchBuffer, decoder: Decoder, counters: Counters
+        self,
+        subscription: Subscription,
+        buffer: FetchBuffer,
+        decoder: Decoder,
+        counters: Counters,
+        hooks: Hooks | None = None,
     ) -> None:
         self._subscription = subscription
         self._lock = subscription.lock
         self._buffer = buffer
         self._decoder = decoder
         self._counters = counters
+        self._hooks = hooks
+        # With hooks: the record in hand by its offset, as they want it to be handed out.
+        self._shown: dict[int, Record[Any, Any]] = {}
         self._touched: set[Cursor] = set()
         self._hand: Hand | None = None
         # Where the call began that is under way, or that was interrupted: then `mend` goes back there.
@@ -133,6 +144,8 @@ class Poller:
             if self._has_ended(chunk, taken) or (most is not None and count >= most):
                 break
         self._counters.records += count
+        if self._hooks is not None:
+            return {partition: self._hooks.consumed(one_list(parts)) for partition, parts in taken.items()}
         return {partition: one_list(parts) for partition, parts in taken.items()}
 
     @_whole
@@ -168,9 +181,8 @@ class Poller:
             return True  # another caller, who waited too, took it
         self._put_down()
         for chunk in self._ready(wanted):
-            records = chunk.take_batch(None if self._decoder.plain else self._ahead, self._decoder)
+            records = chunk.take_batch(self._most_in_hand(), self._decoder)
             if records:
-                self._ahead = min(2 * self._ahead, _MOST_AHEAD)
                 with self._lock:
                     if _barred(chunk.cursor):
                         chunk.keep(records)
@@ -178,7 +190,9 @@ class Poller:
                     self._hand = Hand(chunk, records, chunk.position)
                 self._touched.add(chunk.cursor)
                 self._counters.records += len(records)
-                self.in_hand = self._hand.iterator
+                if self._hooks is not None:
+                    self._shown = {record.offset: self._hooks.shown(record) for record in records}
+                self.in_hand = self._given(self._hand.iterator)
                 return True
             if self._advance(chunk, None, False) and self._has_ended(chunk, None):
                 break
@@ -190,9 +204,24 @@ class Poller:
         if hand is None or not hand.open or not (wanted is None or hand.partition in wanted):
             return 0
         # Takes a record of the hand's iterator only when it is asked for one, so the position stays exact.
-        self.in_hand = islice(hand.iterator, most)
+        self.in_hand = self._given(islice(hand.iterator, most))
         left = hand.left
         return min(left, most)
+
+    def _most_in_hand(self) -> int | None:
+        """How many records to take in hand: all of a batch, unless user code is called for each."""
+        if self._hooks is not None:
+            return 1  # they see a record when it is handed out
+        if self._decoder.plain:
+            return None
+        most, self._ahead = self._ahead, min(2 * self._ahead, _MOST_AHEAD)
+        return most
+
+    def _given(self, records: Iterator[Record[Any, Any]]) -> Iterator[Record[Any, Any]]:
+        """As the hooks want them. In C only, so that no signal handler comes between taking and giving."""
+        if self._hooks is None:
+            return records
+        return map(self._shown.__getitem__, map(_offset, records))
 
     def deals_from(self, wanted: frozenset[TopicPartition]) -> bool:
         """Whether the batch in hand is of one of these partitions."""
@@ -202,7 +231,17 @@ class Poller:
         """Give nothing more of what is in hand before the next look. A signal handler may call it."""
         self.in_hand = _NOTHING
 
-    def seek_within(self, partition: TopicPartition, offset: int) -> bool:
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
+        """Go on at an offset. Within what was fetched that is free; else it is fetched anew.
+
+        With a leader epoch, brokers have to be asked whether they still have what comes before it.
+        """
+        if epoch < 0 and self._seek_within(partition, offset):
+            self._subscription.moved()
+        else:
+            self._subscription.seek(partition, offset, epoch)
+
+    def _seek_within(self, partition: TopicPartition, offset: int) -> bool:
         """Go on at an offset of what was fetched; False where that has to be fetched, or cannot be told now.
 
         May be called from any thread. What the application's thread is taking at this moment is its own: it

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from kclient.clock import Deadline
+from kclient.consumer.hooks import ConsumerHook
 from kclient.errors import KafkaError
 from kclient.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -106,6 +107,7 @@ class GroupSettings:
     revoke_at_once: bool = False
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
+    hooks: Sequence[ConsumerHook] = ()
 
     @property
     def rebalance_timeout(self) -> int:

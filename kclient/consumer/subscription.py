@@ -135,6 +135,11 @@ class Subscription:
             self.replace(self.cursor(partition), place=(offset, epoch))
         self._on_change()
 
+    def moved(self) -> None:
+        """A cursor has gone elsewhere within what was fetched: the group may wait for what was in hand."""
+        if self.awaited:
+            self._on_change()
+
     def go_back(self, cursor: Cursor, position: int, epoch: int) -> None:
         """Go on where a call began that was interrupted, if the cursor is still wanted."""
         with self.lock:
