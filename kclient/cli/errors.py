@@ -79,6 +79,8 @@ def close_to(name: str, known: Iterable[str]) -> str:
 def _told(error: BaseException) -> str:
     if isinstance(error, BrokerError):
         said = error.message or (error.__doc__ or "").strip().partition("\n")[0]
+        if isinstance(error, AuthorizationError):
+            said = error.reason  # the broker does not say which right it is
         text = f"{f'{error.about}: ' if error.about else ''}{said.rstrip('.')} ({error.name})"
     elif isinstance(error, OSError) and not isinstance(error, KafkaError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -16,7 +16,7 @@ from kclient.cluster.metadata import Broker
 from kclient.cluster.refresher import Refresher
 from kclient.cluster.routes import Coordinator, CoordinatorKind
 from kclient.config import Endpoint
-from kclient.errors import CoordinatorNotAvailableError, KafkaError, error_for
+from kclient.errors import AuthorizationError, CoordinatorNotAvailableError, KafkaError, error_for
 from kclient.reminders import IN_LOG, Reminders
 from kclient.wire.message import Request, Response
 from kclient.wire.messages.metadata import FindCoordinatorRequest, FindCoordinatorResponse
@@ -75,7 +75,7 @@ class Coordinators:
             None, lambda version: _request(wanted, version), FindCoordinatorRequest, deadline
         )
         try:
-            broker = _read(response)
+            broker = _read(response, wanted)
         except KafkaError as error:
             if error.retriable:
                 self._not_found(wanted, error)
@@ -118,9 +118,11 @@ def _request(wanted: Coordinator, version: int) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(key=wanted.key, key_type=wanted.kind)
 
 
-def _read(response: FindCoordinatorResponse) -> Broker:
+def _read(response: FindCoordinatorResponse, wanted: Coordinator) -> Broker:
     answer = response.coordinators[0] if response.coordinators else response
     error = error_for(answer.error_code, answer.error_message)
+    if isinstance(error, AuthorizationError):
+        error = type(error)(answer.error_message, about=f"{_KEPT_IN[wanted.kind][0]} {wanted.key}")
     if error is not None:
         raise error
     if answer.node_id < 0:

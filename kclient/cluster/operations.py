@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
+from kclient.cluster.rights import lacking
 from kclient.cluster.routes import AnyBroker, Controller, Coordinator, Leader, Node, Route
 from kclient.errors import (
     BrokerNotAvailableError,
@@ -135,7 +136,10 @@ async def _ask(
         return dict.fromkeys(keys, error)
     read = operation.read(response, keys)
     missing = f"the answer to {operation.request.__name__} does not mention it"
-    return {key: read.get(key, ProtocolError(missing)) for key in keys}
+    outcomes = {key: read.get(key, ProtocolError(missing)) for key in keys}
+    for outcome in outcomes.values():
+        lacking(outcome, operation.request, cluster.config)
+    return outcomes
 
 
 async def _resolve(
@@ -161,7 +165,7 @@ async def _node_of(cluster: Cluster, route: Route, deadline: Deadline) -> int | 
             case Coordinator():
                 return await cluster.coordinators.node(route, deadline)
     except KafkaError as error:
-        return error
+        return lacking(error, "Describe", cluster.config)
 
 
 async def _present(cluster: Cluster, node_id: int, deadline: Deadline) -> int:

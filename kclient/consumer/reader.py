@@ -15,6 +15,7 @@ from kclient.clock import Clock
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Metadata
 from kclient.cluster.retry import LEADERS_AT_ONCE
+from kclient.cluster.rights import lacking, user_of
 from kclient.consumer.answers import Policy
 from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.complaints import Complaints
@@ -142,6 +143,7 @@ class Reader:
         if error is None:
             return
         if isinstance(error, AuthorizationError):
+            lacking(error, "Read", self.cluster.config)
             # At whole seconds: else each partition of a topic would soon have a request of its own.
             cursor.not_before = ceil(cursor.not_before)
         cursor.trouble = error
@@ -193,7 +195,9 @@ class Reader:
             if cursor.trouble is not None and _is_ours_to_tell(cursor.trouble):
                 present |= answered(cursor.trouble, cursor.partition.topic)
         present |= about_partitions(self._leaderless, snapshot)
-        present |= about_topics(self._followed, self.complaints.present, snapshot)
+        present |= about_topics(
+            self._followed, self.complaints.present, snapshot, user_of(self.cluster.config)
+        )
         pattern = subscription.pattern
         if pattern is not None and not subscription.topics and subscription.subscribed() is not None:
             present |= about_pattern(pattern.pattern)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from kclient.cluster.metadata import Metadata
 from kclient.errors import (
+    AuthorizationError,
     InvalidTopicError,
     KafkaError,
     LeaderNotAvailableError,
-    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     error_for,
 )
@@ -49,7 +49,9 @@ class Complaint(NamedTuple):
 Found = dict[Key, Complaint]
 
 
-def about_topics(followed: Collection[str], before: Mapping[Key, Complaint], snapshot: Metadata) -> Found:
+def about_topics(
+    followed: Collection[str], before: Mapping[Key, Complaint], snapshot: Metadata, user: str | None = None
+) -> Found:
     """What is wrong with topics, as far as metadata says; where it says nothing, it is as `before`."""
     found: Found = {
         key: complaint
@@ -60,10 +62,11 @@ def about_topics(followed: Collection[str], before: Mapping[Key, Complaint], sna
     }
     for topic in sorted(snapshot.errors.keys() & followed):
         code = snapshot.errors[topic]
-        needs = " (reading it needs the right to Read)" if code == TopicAuthorizationFailedError.code else ""
-        error = error_for(code, about=f"topic {topic}{needs}")
+        error = error_for(code, about=f"topic {topic}")
         if error is None:
             continue
+        if isinstance(error, AuthorizationError):
+            error.explain("Read", user)
         if not error.retriable:
             found[key_of(error, topic)] = Complaint(str(error), topic, error)
         elif topic not in snapshot.topics:  # else what is known serves as well

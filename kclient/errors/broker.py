@@ -78,7 +78,33 @@ class StaleMetadataError(RetriableBrokerError):
 
 
 class AuthorizationError(BrokerError):
-    """The principal is known, but may not do what it asked for; an ACL is missing."""
+    """The principal is known, but may not do what it asked for; an ACL is missing.
+
+    `operation` is what an ACL has to allow, and `principal` the user it has to allow it to, where known.
+    """
+
+    operation: str | None = None
+    principal: str | None = None
+
+    def explain(self, operation: str | None, principal: str | None) -> None:
+        """Add what is known; what is known better by now replaces what was said before."""
+        self.operation = operation or self.operation
+        self.principal = principal or self.principal
+
+    @property
+    def reason(self) -> str:
+        """Which right is missing, in a sentence."""
+        return self._filled_in((self.__doc__ or "").strip().partition("\n")[0])
+
+    def __str__(self) -> str:
+        return self._filled_in(super().__str__())
+
+    def _filled_in(self, text: str) -> str:
+        if self.principal is not None:
+            text = text.replace("The principal", f"User {self.principal!r}", 1)
+        if self.operation is not None:
+            text = text.replace("this operation", self.operation, 1)
+        return text
 
 
 class ApplicationRecoverableError(BrokerError):

@@ -15,6 +15,7 @@ from time import time_ns
 from kclient.clock import Deadline, fine_time
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Topic
+from kclient.cluster.rights import lacking
 from kclient.ending import Ending
 from kclient.errors import (
     BufferFullError,
@@ -91,6 +92,7 @@ class Core:
             if topic is not None and topic.partitions:
                 return topic
             error = error_for(metadata.snapshot.errors.get(name, 0), about=f"topic {name}")
+            lacking(error, "Write", self.cluster.config)
             if error is not None and not error.retriable and fresh:
                 raise error
             try:

@@ -19,8 +19,10 @@ from uuid import UUID
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Broker, Metadata
+from kclient.cluster.rights import lacking
 from kclient.config import Endpoint
 from kclient.errors import (
+    BrokerError,
     InvalidRecordError,
     KafkaError,
     KafkaTimeoutError,
@@ -42,7 +44,7 @@ from kclient.producer.spread import Spread, whole
 from kclient.producer.verdicts import Verdict, judge
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.types import TopicPartition
-from kclient.wire.messages.produce import ProduceResponse
+from kclient.wire.messages.produce import ProduceRequest, ProduceResponse
 from kclient.wire.schema import NO_UUID
 
 if TYPE_CHECKING:
@@ -131,7 +133,7 @@ class Dispatcher:
         metadata.look_up(chunk.topic)
         topic = metadata.snapshot.topics.get(chunk.topic)
         if topic is None or not topic.partitions:
-            refusal = error_for(metadata.snapshot.errors.get(chunk.topic, 0), about=f"topic {chunk.topic}")
+            refusal = self._refusal(chunk.topic)
             if refusal is None or refusal.retriable:
                 self._homeless.append(chunk)
                 metadata.ask(chunk.topic)
@@ -246,6 +248,7 @@ class Dispatcher:
     def _conclude(
         self, outbox: Outbox, batch: Batch, error: KafkaError | None, answer: Answer | None
     ) -> None:
+        lacking(error, ProduceRequest, self._cluster.config)
         verdict = judge(error, batch, self._config.retries)
         if verdict is Verdict.WRITTEN:
             self._written(outbox, batch, answer)
@@ -351,10 +354,15 @@ class Dispatcher:
             self._expiring.cancel()
         self._expiring, self._expiring_at = self._loop.call_at(deadline, self._expire), deadline
 
+    def _refusal(self, topic: str) -> BrokerError | None:
+        """Why nothing is known of a topic, as far as metadata says."""
+        error = error_for(self._cluster.metadata.snapshot.errors.get(topic, 0), about=f"topic {topic}")
+        return lacking(error, ProduceRequest, self._cluster.config)
+
     def _too_late(self, outbox: Outbox, reason: KafkaError | None) -> KafkaTimeoutError:
         sender = self._routing.senders.get(outbox.leader) if outbox.leader is not None else None
         metadata = self._cluster.metadata
-        refusal = error_for(metadata.snapshot.errors.get(outbox.topic, 0), about=f"topic {outbox.topic}")
+        refusal = self._refusal(outbox.topic)
         if sender is None:  # then why there is no leader says more than what the last one answered
             reason = refusal or metadata.last_error or reason
         reason = reason or outbox.last_error or (sender and sender.last_error) or metadata.last_error
@@ -365,9 +373,7 @@ class Dispatcher:
 
     def _never_placed(self, topic: str) -> KafkaTimeoutError:
         metadata = self._cluster.metadata
-        reason = (
-            error_for(metadata.snapshot.errors.get(topic, 0), about=f"topic {topic}") or metadata.last_error
-        )
+        reason = self._refusal(topic) or metadata.last_error
         return self._timed_out(
             f"records for topic {topic}", f": {reason or 'nothing is known of it'}", reason
         )

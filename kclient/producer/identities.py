@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
+from kclient.cluster.rights import lacking
 from kclient.errors import KafkaError, KafkaTimeoutError, error_for
 from kclient.producer.batch import Identity
 from kclient.wire.messages.transactions import InitProducerIdRequest
@@ -70,6 +71,7 @@ class Identities:
         deadline = Deadline.after(loop, self._cluster.config.request_timeout_ms / 1000)
         answer = await self._cluster.call(None, _request, InitProducerIdRequest, deadline)
         error = error_for(answer.error_code, about="a producer id")
+        lacking(error, InitProducerIdRequest, self._cluster.config)
         if error is not None:
             raise error
         return Identity(answer.producer_id, answer.producer_epoch)

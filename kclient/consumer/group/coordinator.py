@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from kclient.clock import Deadline
 from kclient.cluster.client import Cluster
+from kclient.cluster.rights import lacking
 from kclient.cluster.routes import Coordinator, CoordinatorKind
 from kclient.errors import (
     AuthenticationError,
@@ -143,7 +144,8 @@ class GroupCoordinator:
             raise error
 
     def learn(self, error: KafkaError) -> None:
-        """Take from an error what it says about where the coordinator is."""
+        """Take from an error what it says about where the coordinator is; add to it what a member needs."""
+        lacking(error, "Read", self._cluster.config)
         if isinstance(error, _MOVED):
             self._cluster.coordinators.forget(self._route)
             self.node_id = None

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from kclient.cluster.client import Cluster
 from kclient.cluster.retry import Backoff
+from kclient.cluster.rights import lacking
 from kclient.errors import (
     ClientClosedError,
     CoordinatorNotAvailableError,
@@ -70,7 +71,7 @@ class Refusals:
         self.error: KafkaError | None = None  # the last one, while they last
         self._show = show
         self._loop = asyncio.get_running_loop()
-        config = cluster.config
+        self._config = config = cluster.config
         self._backoff = Backoff(
             max(_FIRST_WAIT_MS, config.retry_backoff_ms),
             max(_LONGEST_WAIT_MS, config.retry_backoff_max_ms),
@@ -85,7 +86,7 @@ class Refusals:
         The application is told at once and then with growing pauses: one that catches the error and calls
         again gets records, or waits, and is not thrown out of its loop by every attempt.
         """
-        self.error = error
+        self.error = lacking(error, "Read", self._config)
         if self._reminders.due(type(error), self._loop.time()):
             log.warning("the group does not take this member now, it tries again: %s", error)
             self._show(error)

@@ -41,7 +41,7 @@ def told_apart(outcomes: dict[Any, Any]) -> dict[Any, Any]:
     def plain(outcome: Any) -> Any:
         if isinstance(outcome, dict):
             return told_apart(outcome)
-        return (type(outcome), str(outcome)) if isinstance(outcome, KafkaError) else outcome
+        return (type(outcome), outcome.args) if isinstance(outcome, KafkaError) else outcome
 
     return {key: plain(outcome) for key, outcome in outcomes.items()}
 

@@ -61,7 +61,7 @@ def test_a_missing_right_is_raised_again_after_growing_pauses_and_not_in_a_storm
             assert {type(error) for error in errors} == {TopicAuthorizationFailedError}
             # At 0, 1, 3, 7, 15, 31, 63 seconds, and then once a minute.
             assert 14 <= len(errors) <= 17
-            assert {f"for topic {Topic} " in str(error) for error in errors} == {True}
+            assert {f"for topic {Topic}:" in str(error) for error in errors} == {True}
 
     live(story)
 
