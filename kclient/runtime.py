@@ -341,7 +341,7 @@ class Call(Generic[T]):
     """
 
     def __init__(self, work: Work[T], when_over: Callable[[], object] = bool) -> None:
-        self.over = False
+        self.over: bool = False
         self._work = work
         self._when_over = when_over
         self._task: asyncio.Task[T] | None = None

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from kclient.admin.client import CLOSE_TIMEOUT_MS, AsyncAdmin
 from kclient.cluster.client import ClusterHealth
@@ -66,26 +66,26 @@ class Admin:
         admin._shares_thread = True
         return admin
 
-    start = _blocking(AsyncAdmin.start)
+    start: Final = _blocking(AsyncAdmin.start)
 
-    create_topics = _blocking(AsyncAdmin.create_topics)
-    delete_topics = _blocking(AsyncAdmin.delete_topics)
-    list_topics = _blocking(AsyncAdmin.list_topics)
-    describe_topics = _blocking(AsyncAdmin.describe_topics)
-    create_partitions = _blocking(AsyncAdmin.create_partitions)
+    create_topics: Final = _blocking(AsyncAdmin.create_topics)
+    delete_topics: Final = _blocking(AsyncAdmin.delete_topics)
+    list_topics: Final = _blocking(AsyncAdmin.list_topics)
+    describe_topics: Final = _blocking(AsyncAdmin.describe_topics)
+    create_partitions: Final = _blocking(AsyncAdmin.create_partitions)
 
-    describe_configs = _blocking(AsyncAdmin.describe_configs)
-    incremental_alter_configs = _blocking(AsyncAdmin.incremental_alter_configs)
+    describe_configs: Final = _blocking(AsyncAdmin.describe_configs)
+    incremental_alter_configs: Final = _blocking(AsyncAdmin.incremental_alter_configs)
 
-    list_groups = _blocking(AsyncAdmin.list_groups)
-    describe_consumer_groups = _blocking(AsyncAdmin.describe_consumer_groups)
-    delete_consumer_groups = _blocking(AsyncAdmin.delete_consumer_groups)
-    list_consumer_group_offsets = _blocking(AsyncAdmin.list_consumer_group_offsets)
-    alter_consumer_group_offsets = _blocking(AsyncAdmin.alter_consumer_group_offsets)
-    delete_consumer_group_offsets = _blocking(AsyncAdmin.delete_consumer_group_offsets)
+    list_groups: Final = _blocking(AsyncAdmin.list_groups)
+    describe_consumer_groups: Final = _blocking(AsyncAdmin.describe_consumer_groups)
+    delete_consumer_groups: Final = _blocking(AsyncAdmin.delete_consumer_groups)
+    list_consumer_group_offsets: Final = _blocking(AsyncAdmin.list_consumer_group_offsets)
+    alter_consumer_group_offsets: Final = _blocking(AsyncAdmin.alter_consumer_group_offsets)
+    delete_consumer_group_offsets: Final = _blocking(AsyncAdmin.delete_consumer_group_offsets)
 
-    list_offsets = _blocking(AsyncAdmin.list_offsets)
-    describe_cluster = _blocking(AsyncAdmin.describe_cluster)
+    list_offsets: Final = _blocking(AsyncAdmin.list_offsets)
+    describe_cluster: Final = _blocking(AsyncAdmin.describe_cluster)
 
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Close all connections; calls in flight fail with `ClientClosedError`. Ends within `timeout_ms`."""

@@ -6,7 +6,7 @@ import asyncio
 import warnings
 from contextlib import suppress
 from functools import partial
-from typing import Self
+from typing import Final, Self
 
 from kclient.admin.verbs.cluster import ClusterVerbs
 from kclient.admin.verbs.configs import ConfigVerbs
@@ -52,7 +52,7 @@ class AsyncAdmin(TopicVerbs, ConfigVerbs, GroupVerbs, GroupOffsetVerbs, OffsetVe
     @configured_by(ClientConfig)
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
-        self.ending = Ending()
+        self.ending: Final = Ending()
 
     @shown_half_made
     def __repr__(self) -> str:

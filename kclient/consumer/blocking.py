@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from kclient.config import cover
 from kclient.consumer.arguments import time_of, topic_partition
@@ -392,11 +392,11 @@ class Consumer(Controls, Generic[K, V]):
 
     # Everything that asks the cluster
 
-    position = _blocking(Engine.position)
-    offsets_for_times = _blocking(Engine.offsets_for_times)
-    beginning_offsets = _blocking(Engine.beginning_offsets)
-    end_offsets = _blocking(Engine.end_offsets)
-    topics = _blocking(Engine.topics)
+    position: Final = _blocking(Engine.position)
+    offsets_for_times: Final = _blocking(Engine.offsets_for_times)
+    beginning_offsets: Final = _blocking(Engine.beginning_offsets)
+    end_offsets: Final = _blocking(Engine.end_offsets)
+    topics: Final = _blocking(Engine.topics)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first record of these partitions, or of all that are assigned."""

@@ -163,7 +163,7 @@ class CommitFailedError(KafkaError):
 
     def __init__(self, message: str, errors: Mapping[TopicPartition, KafkaError] | None = None) -> None:
         super().__init__(message)
-        self.errors = dict(errors or {})
+        self.errors: dict[TopicPartition, KafkaError] = dict(errors or {})
 
 
 class ClientClosedError(KafkaError):

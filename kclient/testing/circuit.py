@@ -39,8 +39,8 @@ class Circuit:
         self._listener: Listener | None = None
         self._answer: asyncio.Future[MemoryTransport] = network.loop.create_future()
         self._name = f"#{number} {source[0]} {{}} {target[0]}:{target[1]}"
-        self.up = Pipe(network, self._name.format("->"), source, target)
-        self.down = Pipe(network, self._name.format("<-"), target, source)
+        self.up: Pipe = Pipe(network, self._name.format("->"), source, target)
+        self.down: Pipe = Pipe(network, self._name.format("<-"), target, source)
 
     def __repr__(self) -> str:
         return f"<Circuit {self._name.format('-')}>"

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import Context
 from random import Random
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from kclient.testing.errors import DeadlockError, EndlessLoopError, UnsupportedError
 from kclient.testing.network import Network
@@ -86,15 +86,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, seed: int = 0, *, max_iterations: int | None = None, collects_garbage: bool = False
     ) -> None:
         super().__init__()
-        self.iterations = 0
+        self.iterations: int = 0
         self.max_iterations = max_iterations
         self._collects_garbage = collects_garbage
         self._now = 0.0
         self._clock_resolution = math.ulp(0.0)
         self._selector = self  # BaseEventLoop asks it how long to sleep
         self._numbers = itertools.count()
-        self.random = Random(seed)  # noqa: S311 - a seed that gives the same numbers again is what it is for
-        self.network = Network(self, self.random)
+        self.random: Final = Random(seed)  # noqa: S311 - a seed that gives the same numbers again is what it is for
+        self.network: Final = Network(self, self.random)
         self._connected = ConnectedSockets(self.network)
         self.set_task_factory(self._make_task)
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kclient.testing.circuit import Circuit, Factory, Listener
 from kclient.testing.paths import Address, Conditions, Latency, Paths, Place, covers
@@ -47,8 +47,8 @@ class Network:
     def __init__(self, loop: asyncio.AbstractEventLoop, random: Random) -> None:
         self.loop = loop
         self.random = random
-        self.trace = Trace(loop)
-        self.paths = Paths()
+        self.trace: Final = Trace(loop)
+        self.paths: Final = Paths()
         self.names: dict[str, list[str]] = {}
         self.dialled: list[Address] = []
         self.window = WINDOW

@@ -52,7 +52,7 @@ class Paths:
     """The conditions between places and the ways that are barred, each from one place to another."""
 
     def __init__(self) -> None:
-        self.default = Conditions()
+        self.default: Conditions = Conditions()
         self._special: dict[tuple[Place | None, Place | None], Conditions] = {}
         self._barred: dict[tuple[Place | None, Place | None], None] = {}
 

@@ -28,7 +28,7 @@ class Pipe:
     def __init__(self, network: Network, name: str, source: Address, target: Address) -> None:
         self.source = source
         self.target = target
-        self.in_flight = 0
+        self.in_flight: int = 0
         self.receiver: MemoryTransport | None = None
         self.context: Context | None = None  # of the receiver: what it starts belongs to its host
         self.taken: Callable[[], None] | None = None  # tells the sender that there is room again

@@ -18,7 +18,7 @@ class ListeningSocket:
 
     family = socket.AF_INET
     type = socket.SOCK_STREAM
-    proto = socket.IPPROTO_TCP
+    proto: int = socket.IPPROTO_TCP
 
     def __init__(self, address: Address) -> None:
         self._address = address

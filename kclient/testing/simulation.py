@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kclient.testing.clock import DEFAULT_START, VirtualClock
 from kclient.testing.errors import LeftoverError, SimulationError
@@ -46,9 +46,9 @@ class Simulation:
 
     def __init__(self, seed: int, start: float, max_iterations: int | None) -> None:
         self.seed = seed
-        self.loop = VirtualLoop(seed, max_iterations=max_iterations, collects_garbage=True)
-        self.clock = VirtualClock(self.loop, start)
-        self.random = Random(f"application {seed}")  # noqa: S311 - not the network's: neither disturbs the other
+        self.loop: Final = VirtualLoop(seed, max_iterations=max_iterations, collects_garbage=True)
+        self.clock: Final = VirtualClock(self.loop, start)
+        self.random: Final = Random(f"application {seed}")  # noqa: S311 - not the network's: neither disturbs the other
         self.unhandled: list[str] = []
         self.loop.set_exception_handler(lambda _, context: self.unhandled.append(_explain(context)))
 

@@ -25,7 +25,9 @@ class MemorySocket:
     It has a descriptor from the first time it is asked for: readable once the other end sends nothing more.
     """
 
-    family, type, proto = socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    family = socket.AF_INET
+    type = socket.SOCK_STREAM
+    proto: int = socket.IPPROTO_TCP
 
     def __init__(self, own: Address, peer: Address) -> None:
         self._own = own

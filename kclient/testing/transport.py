@@ -34,7 +34,7 @@ class MemoryTransport(asyncio.Transport):
         context: Context | None,
     ) -> None:
         super().__init__()
-        self.lost = False
+        self.lost: bool = False
         self._network = network
         self._protocol = protocol
         self._out, self._in = pipes

@@ -5,14 +5,29 @@ mypy is always asked, pyright where it is installed: it brings a node of its own
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+# Whose public names are looked at one by one; the embedded broker's are not clients'.
+PACKAGES = (
+    "kclient",
+    "kclient.admin",
+    "kclient.consumer",
+    "kclient.errors",
+    "kclient.producer",
+    "kclient.testing",
+    "kclient.types",
+)
+EMBEDDED = "kclient.testing.running."
 
 PROGRAM = """
 import json
@@ -128,3 +143,47 @@ def test_a_program_has_the_types_that_it_should(checker: Callable[[Path], str], 
     }
     found = {number: shown for number, shown in found.items() if number in meant or shown == "error"}
     assert found == meant
+
+
+def public_names() -> set[str]:
+    """Every class and function that the packages offer, by where it is defined."""
+    names: set[str] = set()
+    for package in map(import_module, PACKAGES):
+        for name in getattr(package, "__all__", None) or vars(package):
+            offered = getattr(package, name)
+            home, own = getattr(offered, "__module__", None), getattr(offered, "__qualname__", None)
+            if own is not None and str(home).startswith("kclient."):
+                names.add(f"{home}.{own}")
+    return names
+
+
+@pytest.mark.skipif(find_spec("pyright") is None, reason="pyright is not installed")
+def test_of_all_that_clients_offer_the_types_are_known() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pyright",
+        "--verifytypes",
+        "kclient",
+        "--ignoreexternal",
+        "--outputjson",
+    ]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where it looks for packages
+    said = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"PATH": path}
+    ).stdout
+    symbols = json.loads(said)["typeCompleteness"]["symbols"]
+    names = public_names()
+    offered = [
+        each
+        for each in symbols
+        if {each["name"], *parents(each["name"])} & names and EMBEDDED not in each["name"]
+    ]
+    assert len(offered) > 1_000
+    assert not [each["name"] for each in offered if not each["isTypeKnown"] or each["isTypeAmbiguous"]]
+
+
+def parents(name: str) -> list[str]:
+    """The classes and modules that something is in."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
