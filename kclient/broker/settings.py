@@ -25,8 +25,11 @@ _NUMBERS = {TYPES["int"]: "INT", TYPES["short"]: "SHORT", TYPES["long"]: "LONG",
 _FIRST = 1
 
 # Not Kafka's defaults, because a broker for development is better off: no delay before the first rebalance,
-# and one replica of internal topics, as in Kafka's own quick-start configuration.
+# and one replica of internal topics, as in Kafka's own quick-start configuration. And members of consumer
+# groups hear soon of each other, where Kafka spares brokers with thousands of them.
 BROKER_DEFAULTS: dict[str, str] = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
     "sasl.server.max.receive.size": "524288",

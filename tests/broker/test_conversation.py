@@ -13,7 +13,11 @@ from tests.broker import group_script, records_script, script
 from tests.broker.conversation import Difference, Exchange, Talk, differences
 from tools.kafka.fixtures import StartCluster
 
-SETTINGS = {"offsets.topic.num.partitions": "3"}  # as `tools.kafka` sets it
+SETTINGS = {
+    "offsets.topic.num.partitions": "3",  # as `tools.kafka` sets it
+    "group.consumer.assignment.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "5000",
+}
 
 # Kafka may let a thread of its own find assignments, and answers before or after that as it happens.
 PROMPT: dict[str, str | None] = {"group.consumer.assignor.offload.enable": "false"}

@@ -221,13 +221,14 @@ def test_the_command_line_chooses_when_the_disk_is_waited_for(
 ) -> None:
     given: dict[str, Any] = {}
 
-    async def serve(broker: Broker) -> None:
+    async def serve(broker: Broker, *_: object, **__: object) -> None:
         given.update(broker.settings.given)
 
     monkeypatch.setattr(command, "_serve", serve)
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    assert command.run(parser.parse_args(["--fsync", fsync, *more])) == 0
+    with pytest.raises(KeyboardInterrupt):  # how it ends, by Ctrl-C
+        command.run(parser.parse_args(["--fsync", fsync, *more]))
     assert given == expected
 
 
