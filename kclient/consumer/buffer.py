@@ -61,6 +61,11 @@ class FetchBuffer:
             self.reserved += room
             return room
 
+    @property
+    def full(self) -> bool:
+        """Whether fetchers wait until the application has taken something."""
+        return self._short
+
     def unreserve(self, size: int) -> None:
         with self._lock:
             self.reserved -= size

@@ -150,7 +150,7 @@ class Controls:
     # How it goes
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The partition's end as of the last fetch, None before the first."""
+        """The partition's end as of the last fetch, or question while it is paused; None before the first."""
         return self._engine.subscription.cursor(topic_partition(partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
@@ -162,7 +162,10 @@ class Controls:
         return self._engine.subscription.cursor(topic_partition(partition)).last_fetch
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets are between the position and the end, as of the last fetch."""
+        """How many offsets are between the position and the end, as of the last fetch.
+
+        Of a partition that is paused, and of all while the buffer is full, the end is asked for each second.
+        """
         cursor = self._engine.subscription.cursor(topic_partition(partition))
         committed_only = self._config.isolation_level == "read_committed"
         end = cursor.last_stable_offset if committed_only else cursor.high_watermark

@@ -168,6 +168,12 @@ class Cursor:
         self.committed = offset
         self.happens(Event.FOUND)
 
+    def ends_at(self, end: int, committed_only: bool) -> None:
+        """A broker says where the partition ends; a fetch may have said more meanwhile."""
+        self.high_watermark = max(self.high_watermark or 0, end)
+        if committed_only:
+            self.last_stable_offset = max(self.last_stable_offset or 0, end)
+
     def jump(self, offset: int) -> None:
         """Go on at an offset within what was fetched, which stays."""
         self._position = self.committed = offset

@@ -101,6 +101,7 @@ class Fetcher(Worker):
             return wait
         room = self._reserve(cursors)
         if not room:
+            reader.watch_ends()
             return FOREVER
         asked: dict[Key, Cursor] = {}
         started = self._loop.time()

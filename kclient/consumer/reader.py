@@ -21,6 +21,7 @@ from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.complaints import Complaints
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.cursor import EARLIEST, LATEST, Cursor, Event, State
+from kclient.consumer.ends import Ends
 from kclient.consumer.fetcher import Fetcher
 from kclient.consumer.metrics import Counters
 from kclient.consumer.positioner import Lookup, Positioner
@@ -68,6 +69,7 @@ class Reader:
         self._fetchers: dict[int, Fetcher] = {}
         self._positioners: dict[int, Positioner] = {}
         self._lookup: Lookup | None = None
+        self._ends: Ends | None = None
         self._followed: frozenset[str] = frozenset()
         self._scheduled: asyncio.Handle | None = None
         self._looking: asyncio.Handle | None = None
@@ -110,6 +112,13 @@ class Reader:
         """There is room for answers again."""
         for fetcher in self._fetchers.values():
             fetcher.wake()
+
+    def watch_ends(self) -> None:
+        """Something may not be fetched for a while."""
+        if self._ends is None and not self._closed:
+            self._ends = Ends(self)
+        if self._ends is not None:
+            self._ends.wake()
 
     # For the workers
 
@@ -214,8 +223,8 @@ class Reader:
         pulse.set_result(None)
 
     def _workers(self) -> list[Worker]:
-        lookup: list[Worker] = [] if self._lookup is None else [self._lookup]
-        return [*self._fetchers.values(), *self._positioners.values(), *lookup]
+        others: list[Worker] = [each for each in (self._lookup, self._ends) if each is not None]
+        return [*self._fetchers.values(), *self._positioners.values(), *others]
 
     # Spreading
 
@@ -227,7 +236,7 @@ class Reader:
         leaderless: list[TopicPartition] = []
         nodes: set[int] = set()
         leaders: set[int] = set()
-        looking = False
+        looking = paused = False
         now = self._loop.time()
         with self.subscription.lock:
             for cursor in self.subscription.cursors.values():
@@ -235,6 +244,7 @@ class Reader:
                 if leader is None:
                     leaderless.append(cursor.partition)
                 _see_leader(cursor, snapshot)
+                paused = paused or cursor.paused
                 if cursor.state is State.FETCHING:
                     source = self.source(cursor, snapshot, now)
                     if source is not None:
@@ -244,6 +254,8 @@ class Reader:
                 elif leader is not None and cursor.state in (State.RESETTING, State.VALIDATING):
                     leaders.add(leader)
         self._wake(nodes, leaders, looking)
+        if paused:
+            self.watch_ends()
         self._retire(snapshot)
         self._leaderless = leaderless
         self._ask_again(bool(leaderless or self._undescribed(snapshot)))
