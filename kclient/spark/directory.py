@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kclient.cluster.metadata import Topic
 from kclient.cluster.operations import Operation, run, run_one
@@ -27,11 +28,13 @@ from kclient.spark.options import Options
 from kclient.spark.outages import Outage
 from kclient.spark.planning import Range
 from kclient.spark.session import Session, session_for
-from kclient.spark.sizes import RecordSizes
 from kclient.spark.subscription import subscription
 from kclient.types import OffsetAndMetadata, TopicPartition
 from kclient.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kclient.wire.schema import NO_UUID
+
+if TYPE_CHECKING:
+    from kclient.spark.sizes import RecordSizes
 
 T = TypeVar("T")
 
@@ -43,7 +46,12 @@ class Directory:
         self._options = options
         self._subscription = subscription(options)
         self._pairs: tuple[float, dict[TopicPartition, str]] | None = None
-        self._sizes = RecordSizes()
+
+    @cached_property
+    def _sizes(self) -> RecordSizes:
+        from kclient.spark.sizes import RecordSizes  # noqa: PLC0415 - with records, for plans that share tasks
+
+        return RecordSizes()
 
     @property
     def session(self) -> Session:
