@@ -26,6 +26,7 @@ from kclient.consumer.controls import ConsumerHealth, Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
 from kclient.consumer.engine import Engine
 from kclient.errors import ClientClosedError, IllegalStateError, KafkaTimeoutError
+from kclient.forks import forget_in_children
 from kclient.runtime import Call, LoopThread, shared_lock
 from kclient.threads import load
 from kclient.types import AnyK, AnyV, K, OffsetAndMetadata, Record, TopicPartition, V
@@ -123,6 +124,7 @@ class Consumer(Controls, Generic[K, V]):
         self._threads: dict[None, LoopThread] = {}
         # Calls that close it at this moment, and their threads.
         self._closers: dict[object, int] = {}
+        forget_in_children(self)
         if topics:
             self.subscribe(topics)
 
@@ -158,6 +160,7 @@ class Consumer(Controls, Generic[K, V]):
             self._use()
 
     def _begin_thread(self) -> LoopThread:
+        self._engine.check_process()
         load(*_FOR_RECORDS)
         if self.closed:
             raise ClientClosedError("this consumer was closed")
@@ -176,18 +179,28 @@ class Consumer(Controls, Generic[K, V]):
         self.close()
 
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`.
+        """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`, but
+        not before a rebalance listener that is called on this thread meanwhile.
 
-        Threads that close it at the same time wait for the same end.
+        Threads that close it at the same time wait for the same end. In a rebalance listener it does not
+        wait: the consumer is closed when the call ends that runs the listener.
         """
-        if self._engine.subscription.lock._is_owned():  # type: ignore[attr-defined]
-            # By a signal handler, in the middle of a call of this thread that has to end before.
+        if self._engine.forked:  # there is nothing to close: thread and connections are the parent's
+            return
+        me = threading.get_ident()
+        listening = self._errands.running and self._polling.get(None) == me
+        if listening or self._engine.subscription.lock._is_owned():  # type: ignore[attr-defined]
+            # By a signal handler, in the middle of a call of this thread that has to end before; or by a
+            # listener, for which the group would wait.
             self._close_later = timeout_ms
             return
         self._close_later = None
         if not self.closed:
             self._engine.finish_batch()
         self._close(timeout_ms)
+
+    def _forked(self) -> None:
+        self._engine.forget()
 
     def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         thread, me, here = self._thread, object(), threading.get_ident()
@@ -273,7 +286,7 @@ class Consumer(Controls, Generic[K, V]):
                 self._give_up()
         finally:
             if alone:
-                self._polling = {}
+                self._end_polling()
 
     def _give_up(self) -> None:
         engine, bell = self._engine, self._bell
@@ -344,7 +357,7 @@ class Consumer(Controls, Generic[K, V]):
                 for record in poller.in_hand:  # none, if the client's thread took them away in this moment
                     return record
         except ClientClosedError:
-            pass
+            self._engine.check_process()
         raise StopIteration
 
     def _poll(self, take: Callable[[], T], timeout_ms: float | None) -> T:
@@ -354,9 +367,12 @@ class Consumer(Controls, Generic[K, V]):
         try:
             return self._poll_alone(take, timeout_ms)
         finally:
-            self._polling = {}
-            if self._close_later is not None:
-                self.close(self._close_later)
+            self._end_polling()
+
+    def _end_polling(self) -> None:
+        self._polling = {}
+        if self._close_later is not None:
+            self.close(self._close_later)
 
     def _begin_polling(self) -> bool:
         """Whether nobody else asks for records; from now on this thread does. Not from a listener, either."""
@@ -368,8 +384,6 @@ class Consumer(Controls, Generic[K, V]):
         if not engine.begun:
             self._use()
         engine.opened()
-        if self._thread is not None and not self._thread.running:
-            raise ClientClosedError("a consumer does not survive fork: make one in the child")
         load(*_FOR_RECORDS).wait()
         assert engine.loop is not None
         now = engine.loop.time
@@ -400,19 +414,19 @@ class Consumer(Controls, Generic[K, V]):
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first record of these partitions, or of all that are assigned."""
-        self._call(self._engine.seek_to(partitions, EARLIEST))
+        self._call(self._engine.seek_to(partitions, EARLIEST, waits=not self._errands.running))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go behind the last record of these partitions, or of all that are assigned."""
-        self._call(self._engine.seek_to(partitions, LATEST))
+        self._call(self._engine.seek_to(partitions, LATEST, waits=not self._errands.running))
 
     def seek_to_timestamp(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
         """Go to the first record that is as late as a time; behind the last one where none is."""
-        self._call(self._engine.seek_to(partitions, time_of(timestamp_ms)))
+        self._call(self._engine.seek_to(partitions, time_of(timestamp_ms), waits=not self._errands.running))
 
     def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """Go where the group committed; where it has not, nothing moves and the answer has None."""
-        return self._call(self._engine.seek_to_committed(partitions))
+        return self._call(self._engine.seek_to_committed(partitions, waits=not self._errands.running))
 
     def commit(
         self,

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from kclient.consumer.group.listeners import Carried
+from kclient.consumer.group.listeners import Carried, telling
 from kclient.types import TopicPartition
 from kclient.usercode import described
 
@@ -77,9 +77,10 @@ def to_loop(loop: asyncio.AbstractEventLoop) -> Carry:
     """Carries calls to an application's event loop."""
 
     async def run(call: Callable[[], object]) -> None:
-        said = call()
-        if inspect.isawaitable(said):
-            await said
+        with telling():
+            said = call()
+            if inspect.isawaitable(said):
+                await said
 
     return lambda call: asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(call), loop))
 

@@ -21,10 +21,12 @@ from kclient.consumer.config import ConsumerConfig, ConsumerOptions
 from kclient.consumer.controls import Controls
 from kclient.consumer.cursor import EARLIEST, LATEST
 from kclient.consumer.engine import GRACE, Engine
+from kclient.consumer.group.listeners import in_listener
 from kclient.consumer.offsets import OffsetAndTimestamp
 from kclient.consumer.poller import Wanted
 from kclient.ending import Ending
 from kclient.errors import ClientClosedError
+from kclient.forks import forget_in_children
 from kclient.runtime import LoopThread, shared_lock
 from kclient.threads import WAITING
 from kclient.turns import EVERY, Pace, Turns
@@ -112,6 +114,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
         self._taking_back: asyncio.Task[None] | None = None
         lock = shared_lock() if config.io_thread else None
         self._engine = Engine(config, self._bell, lock)
+        forget_in_children(self)
         if topics:
             self.subscribe(topics)
 
@@ -177,8 +180,11 @@ class AsyncConsumer(Controls, Generic[K, V]):
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Commit if that is automatic, leave the group, close all connections. Ends within `timeout_ms`.
 
-        Calls at the same time wait for the same end, and one that is cancelled does not stop it.
+        Calls at the same time wait for the same end, and one that is cancelled does not stop it. In a
+        rebalance listener it does not wait: the end begins, and comes after the listener has returned.
         """
+        if self._engine.forked:  # there is nothing to close: loop and connections are the parent's
+            return
         if not self.closed:
             self._check_loop()
             self._engine.finish_batch()
@@ -192,6 +198,8 @@ class AsyncConsumer(Controls, Generic[K, V]):
             return
         if not self._ending.begun:
             self._ending.begin(partial(self._close_with_thread, timeout_ms), self._end_with_thread)
+        if in_listener():  # the end waits for it
+            return
         await self._ending.wait(timeout_ms / 1000 + 3 * GRACE)
 
     async def _close_with_thread(self, timeout_ms: float) -> None:
@@ -216,6 +224,10 @@ class AsyncConsumer(Controls, Generic[K, V]):
         if thread is not None:
             await asyncio.get_running_loop().run_in_executor(WAITING, thread.stop)
             self._thread = None
+
+    def _forked(self) -> None:
+        self._engine.forget()
+        self._thread = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -320,6 +332,7 @@ class AsyncConsumer(Controls, Generic[K, V]):
         try:
             found = await self._next(None, self._config.consumer_timeout_ms)
         except ClientClosedError:
+            self._engine.check_process()
             found = None
         if found is None:
             raise StopAsyncIteration
@@ -390,19 +403,19 @@ class AsyncConsumer(Controls, Generic[K, V]):
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first record of these partitions, or of all that are assigned."""
-        await self._run(self._engine.seek_to(partitions, EARLIEST))
+        await self._run(self._engine.seek_to(partitions, EARLIEST, waits=not in_listener()))
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go behind the last record of these partitions, or of all that are assigned."""
-        await self._run(self._engine.seek_to(partitions, LATEST))
+        await self._run(self._engine.seek_to(partitions, LATEST, waits=not in_listener()))
 
     async def seek_to_timestamp(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
         """Go to the first record that is as late as a time; behind the last one where none is."""
-        await self._run(self._engine.seek_to(partitions, time_of(timestamp_ms)))
+        await self._run(self._engine.seek_to(partitions, time_of(timestamp_ms), waits=not in_listener()))
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """Go where the group committed; where it has not, nothing moves and the answer has None."""
-        return await self._run(self._engine.seek_to_committed(partitions))
+        return await self._run(self._engine.seek_to_committed(partitions, waits=not in_listener()))
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None

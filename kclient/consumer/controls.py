@@ -128,6 +128,7 @@ class Controls:
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at an offset. What was fetched already is not fetched again."""
+        self._engine.check_process()
         target = place(offset)
         epoch = -1 if target.leader_epoch is None else target.leader_epoch
         self._engine.poller.seek(topic_partition(partition), target.offset, epoch)

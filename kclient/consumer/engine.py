@@ -1,15 +1,13 @@
 """A consumer without its face: everything that `AsyncConsumer` and `Consumer` have in common.
 
 What can be told before there is a connection (a subscription, an assignment) is kept from the beginning; the
-rest is made by `opening`, on the event loop that the engine then works on. Coroutines run on that loop. The
-other methods may be called from the application's thread: they change the subscription under its lock and
-leave the rest to the loop.
+rest is made by `opening`, on the event loop that the engine then works on. Coroutines run on that loop. Other
+methods may be called from the application's thread: they change the subscription under its lock, no more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
@@ -21,16 +19,18 @@ from kclient.cluster.client import Cluster
 from kclient.cluster.metadata import Metadata
 from kclient.cluster.operations import run
 from kclient.consumer.arguments import places, time_of, topic_partition
+from kclient.consumer.assigned import chosen, standby
 from kclient.consumer.bells import Bell
 from kclient.consumer.buffer import FetchBuffer
 from kclient.consumer.config import ConsumerConfig
 from kclient.consumer.cursor import EARLIEST, LATEST, State
 from kclient.consumer.decode import Decoder
+from kclient.consumer.group.listeners import in_listener
 from kclient.consumer.group.membership import Membership, chosen_assignors
 from kclient.consumer.hooks import Hooks
 from kclient.consumer.metrics import Counters
 from kclient.consumer.offsets import ListOffsets, OffsetAndTimestamp
-from kclient.consumer.opening import Opening
+from kclient.consumer.opening import Opening, let_go
 from kclient.consumer.poller import Poller, Wanted
 from kclient.consumer.reader import Reader
 from kclient.consumer.seam import Group, OffsetStore
@@ -44,14 +44,13 @@ from kclient.errors import (
     KafkaTimeoutError,
     WakeupError,
 )
+from kclient.runtime import shared_lock
 from kclient.types import OffsetAndMetadata, TopicPartition
 
 # From another thread, the group is told of the application's calls at most so often, in seconds.
 _TELL_EVERY = 0.05
 # How much of the time for closing the group may take, so that some is left for tasks and sockets.
 _GROUPS_SHARE = 0.9
-# The state of a member, of either protocol, whose group has shared the partitions.
-_STABLE = "stable"
 # What ending tasks, and closing sockets, may take in any case, in seconds.
 GRACE = 0.1
 
@@ -90,7 +89,7 @@ class Engine:
         self.closed = False
         self.ending = Ending()
         self.opening = Opening(self)
-        self._cut_short = False
+        self.forked = self._cut_short = False
         self.woken = False
         self.last_poll: float | None = None
         self._threads = lock is not None
@@ -108,7 +107,6 @@ class Engine:
 
     @property
     def begun(self) -> bool:
-        """Whether the cluster was found, and work has begun."""
         return self.reader is not None and self.cluster is not None
 
     def begin(self) -> None:
@@ -118,7 +116,7 @@ class Engine:
             return
         self._sees_all_topics = self.opening.sees_all_topics
         self.reader = Reader(cluster, self.config, self.subscription, self.buffer, self.clock, self.counters)
-        self.reader.standby = self._standby
+        self.reader.standby = partial(standby, self)
         if self._settings is not None:
             self.membership = Membership(cluster, self._settings, self.subscription)
             self.group, self.reader.store = self.membership, self.membership.commits
@@ -144,6 +142,8 @@ class Engine:
                 deadline = Deadline.after(loop, timeout_ms / 1000)
                 self.ending.begin(partial(self._close, cluster, loop, deadline), partial(self._cut, cluster))
         await self.opening.end()
+        if in_listener():  # the end waits for it
+            return
         await self.ending.wait(timeout_ms / 1000 + 2 * GRACE)
 
     async def _close(self, cluster: Cluster, loop: asyncio.AbstractEventLoop, deadline: Deadline) -> None:
@@ -153,7 +153,7 @@ class Engine:
                 await self.group.close(deadline.earlier(loop, share))  # a listener may still commit
         finally:
             self.cluster = None
-            await self.let_go(cluster, self.reader, max(GRACE, deadline.remaining(loop) / 2))
+            await let_go(self.buffer, cluster, self.reader, max(GRACE, deadline.remaining(loop) / 2))
 
     def _cut(self, cluster: Cluster) -> None:
         """Closing was cut short: have everything end by itself, and what is not committed be read again."""
@@ -165,30 +165,26 @@ class Engine:
             self.reader.retire()
         cluster.retire()
 
-    async def let_go(self, cluster: Cluster, reader: Reader | None, seconds: float) -> None:
-        """End tasks, then sockets, with so many seconds for each.
-
-        Both are told to end before they are awaited, so what takes longer ends by itself.
-        """
-        try:
-            if reader is not None:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await reader.close()
-        finally:
-            self.buffer.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await cluster.close()
-
     def opened(self) -> Cluster:
         """The cluster, once there is one, and while it works."""
         if self.cluster is not None and self.reader is not None:
             self.cluster.tasks.check()
             return self.cluster
+        self.check_process()
         if self.closed:
             raise ClientClosedError("this consumer was closed")
         raise IllegalStateError("this consumer was not started: use a with block, or call start()")
+
+    def forget(self) -> None:
+        """In a forked child: loop, connections and records are the parent's."""
+        self.forked, self.closed, self.cluster, self.reader = True, True, None, None
+        self.poller.in_hand, self.woken = iter(()), True  # so that none of them is looked for
+        self.subscription.lock = shared_lock()  # another thread may have held it
+
+    def check_process(self) -> None:
+        """Raise that this is not the process in which it was made, if that is so."""
+        if self.forked:
+            raise ClientClosedError("a consumer does not survive fork: make one in the child")
 
     # For the application's calls that wait for records
 
@@ -254,19 +250,6 @@ class Engine:
         if error is not None:
             raise error
 
-    def _standby(self) -> str | None:
-        """That this member of a group has nothing to read, if that is so."""
-        if self.membership is None or not self.subscription.subscribing:
-            return None
-        state = self.membership.health().state
-        pattern = self.subscription.server_pattern
-        reason = f"the group has not given it any yet (its membership: {state})"
-        if state == _STABLE:
-            reason = "the group has more members than these topics have partitions"
-            if pattern is not None:  # only the coordinator knows which topics these are
-                reason = f"no topic matches the pattern {pattern!r}, or {reason}"
-        return f"no partition is assigned to this member of group {self.config.group_id!r}: {reason}"
-
     def wakeup(self) -> None:
         """End the application's waiting; the bell is rung by the caller, who knows from where he calls."""
         self.woken = True
@@ -276,6 +259,7 @@ class Engine:
 
     def post(self, callback: Callable[[], None]) -> None:
         """Have something done on the loop."""
+        self.check_process()
         if self.loop is None or self.loop.is_closed():
             return
         if self._threads:
@@ -285,6 +269,7 @@ class Engine:
 
     def changed(self) -> None:
         """Cursors have changed: the workers have to look at them."""
+        self.check_process()
         if self.reader is not None:
             self.post(self.reader.changed)
         self._tell_of_return()
@@ -362,8 +347,8 @@ class Engine:
 
     async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """The next offset that the application gets; waits until it is known."""
-        chosen = topic_partition(partition)
-        return (await self.positions([chosen], timeout_ms))[chosen]
+        asked = topic_partition(partition)
+        return (await self.positions([asked], timeout_ms))[asked]
 
     async def positions(
         self, partitions: Collection[TopicPartition], timeout_ms: float | None = None
@@ -404,8 +389,8 @@ class Engine:
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition that is as late as its timestamp; None where there is none."""
-        chosen = {partition: time_of(timestamp) for partition, timestamp in timestamps.items()}
-        found = await self._list_offsets(chosen, timeout_ms)
+        targets = {partition: time_of(timestamp) for partition, timestamp in timestamps.items()}
+        found = await self._list_offsets(targets, timeout_ms)
         return {partition: offset if offset.offset >= 0 else None for partition, offset in found.items()}
 
     async def beginning_offsets(
@@ -454,20 +439,20 @@ class Engine:
         }
 
     async def seek_to(
-        self, partitions: Collection[TopicPartition], target: int, timeout_ms: float | None = None
+        self, partitions: Collection[TopicPartition], target: int, *, waits: bool = True
     ) -> dict[TopicPartition, int]:
         """Go to the beginning, the end or a timestamp; waits until the position is known."""
         self.opened()
-        chosen = [topic_partition(each) for each in partitions] or sorted(self.subscription.assigned())
-        self.subscription.reset(chosen, target)
-        return await self.positions(chosen, timeout_ms)
+        found = await chosen(self, partitions, waits=waits)
+        self.subscription.reset(found, target)
+        return await self.positions(found)
 
     async def seek_to_committed(
-        self, partitions: Collection[TopicPartition], timeout_ms: float | None = None
+        self, partitions: Collection[TopicPartition], *, waits: bool = True
     ) -> dict[TopicPartition, int | None]:
         """Go where the group committed; where it has not, nothing moves and the answer is None."""
-        chosen = [topic_partition(each) for each in partitions] or sorted(self.subscription.assigned())
-        committed = await self.committed(chosen, timeout_ms)
+        self.opened()
+        committed = await self.committed(await chosen(self, partitions, waits=waits))
         for partition, offset in committed.items():
             if offset is not None:
                 epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
@@ -484,8 +469,8 @@ class Engine:
         timeout_ms: float | None = None,
     ) -> None:
         cluster = self.opened()
-        chosen = None if offsets is None else places(offsets)
-        await self.offset_store().commit(cluster.deadline(timeout_ms), chosen)
+        given = None if offsets is None else places(offsets)
+        await self.offset_store().commit(cluster.deadline(timeout_ms), given)
 
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: float | None = None

@@ -8,9 +8,12 @@ found meanwhile. Runs on the engine's event loop.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kclient.cluster.client import Cluster
+from kclient.consumer.buffer import FetchBuffer
+from kclient.consumer.reader import Reader
 from kclient.errors import ClientClosedError
 
 if TYPE_CHECKING:
@@ -69,6 +72,7 @@ class Opening:
     def _connect(self) -> Cluster:
         """Begin to look for the cluster, unless that was begun before."""
         engine = self._engine
+        engine.check_process()
         if engine.closed:
             raise ClientClosedError("this consumer was closed")
         if engine.cluster is None:
@@ -96,10 +100,27 @@ class Opening:
         finally:
             if group is not None:
                 group.retire()
-            await engine.let_go(cluster, reader, _TO_END)
+            await let_go(engine.buffer, cluster, reader, _TO_END)
         self._disconnected = None
 
     async def end(self) -> None:
         """Wait for what a start that was cancelled did not wait for."""
         if self._disconnected is not None and self._engine.loop is asyncio.get_running_loop():
-            await self._engine.let_go(self._disconnected, None, _TO_END)
+            await let_go(self._engine.buffer, self._disconnected, None, _TO_END)
+
+
+async def let_go(buffer: FetchBuffer, cluster: Cluster, reader: Reader | None, seconds: float) -> None:
+    """End tasks, then sockets, with so many seconds for each.
+
+    Both are told to end before they are awaited, so what takes longer ends by itself.
+    """
+    try:
+        if reader is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await reader.close()
+    finally:
+        buffer.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await cluster.close()

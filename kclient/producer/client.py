@@ -11,11 +11,11 @@ from kclient.clock import Deadline, fine_time
 from kclient.cluster.client import ClusterHealth
 from kclient.config import shown_half_made
 from kclient.errors import BufferFullError, ClientClosedError, KafkaError
+from kclient.forks import forget_in_children
 from kclient.producer.accumulator import Wait
 from kclient.producer.config import ProducerOptions, config_of
 from kclient.producer.core import Core
 from kclient.producer.delivery import Chunk, Delivery
-from kclient.producer.forks import forget_in_children
 from kclient.producer.intake import Intake
 from kclient.producer.many import Deliveries, Many, Source
 from kclient.producer.metrics import Counters, ProducerMetrics

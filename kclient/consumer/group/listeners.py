@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 
 from kclient.errors import KafkaError
@@ -18,6 +20,33 @@ from kclient.usercode import call, failure, let_out
 log = logging.getLogger(__name__)
 
 REVOKED, ASSIGNED, LOST = "on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost"
+
+
+class _Telling:
+    """A call of a listener: whether it is being made."""
+
+    under_way = True
+
+
+_telling: ContextVar[_Telling | None] = ContextVar("telling", default=None)
+
+
+def in_listener() -> bool:
+    """Whether a listener makes this call: the group waits for it, so it must not wait for the group."""
+    telling = _telling.get()
+    return telling is not None and telling.under_way
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """While a listener is called, in a task of its own."""
+    mine = _Telling()
+    token = _telling.set(mine)
+    try:
+        yield
+    finally:
+        mine.under_way = False
+        _telling.reset(token)
 
 
 class ConsumerRebalanceListener:
@@ -124,7 +153,8 @@ async def _tell(
 ) -> None:
     called, error = _find(listener, method)
     if called is not None:
-        _, error = await call(called, frozenset(partitions))
+        with telling():
+            _, error = await call(called, frozenset(partitions))
     if error is None:
         return
     written, _ = _find(getattr(listener, "__wrapped__", listener), method)

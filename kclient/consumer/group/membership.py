@@ -29,6 +29,8 @@ from kclient.types import GroupMetadata
 
 log = logging.getLogger(__name__)
 
+# The state of a member, of either protocol, whose group has shared the partitions.
+STABLE = "stable"
 # Seconds for tasks that were cancelled.
 _GRACE = 0.1
 Job = Callable[[], Coroutine[Any, Any, None]]
@@ -141,6 +143,14 @@ class Membership:
 
     def came_back(self) -> None:
         self._holdings.look()
+
+    @property
+    def has_nothing(self) -> bool:
+        """Whether the group has shared the partitions, and this member was given none."""
+        member = self._member
+        if isinstance(member, ModernMember) and member.expects_more:
+            return False
+        return bool(member.state.value == STABLE) and not self._holdings.owned
 
     def metadata(self) -> GroupMetadata:
         return self._member.identity

@@ -113,6 +113,11 @@ class ModernMember:
         """No: an epoch comes with the answer to this member's own heartbeat."""
         return False
 
+    @property
+    def expects_more(self) -> bool:
+        """Whether the group may not have shared the partitions yet: at first it often gives nothing."""
+        return not self._greeted or self._soon > 0
+
     def jobs(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         return self._live, self._beat
 

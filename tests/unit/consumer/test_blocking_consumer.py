@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -359,22 +360,80 @@ def test_a_consumer_loads_neither_numpy_nor_arrow_until_it_needs_them() -> None:
     assert ran.stdout.strip() == "set()"
 
 
+def in_a_child(check: Callable[[], None]) -> int:
+    """The exit code of a forked child that makes a check: 0 if it passes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+        child = os.fork()
+    if not child:
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(30)  # should it hang
+            check()
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - of the child's
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_child_is_told_that_it_has_no_consumer(running: RunningBroker) -> None:
-    with consumer_of(running) as consumer:
-        consumer.assign(parts(3))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
-            child = os.fork()
-        if not child:
-            try:
-                consumer.poll(timeout_ms=PATIENCE_MS)
-            except ClientClosedError as error:
-                os._exit(0 if "fork" in str(error) else 1)
-            finally:
-                os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert consumer.poll(timeout_ms=PATIENCE_MS)
+@pytest.mark.parametrize("call", ["poll", "next", "commit_nowait", "unsubscribe", "topics", "commit", "seek"])
+def test_a_forked_child_is_told_that_it_has_no_consumer(running: RunningBroker, call: str) -> None:
+    with consumer_of(running, "orders", group_id="forked") as consumer:
+        next(consumer)
+        calls: dict[str, Callable[[], object]] = {
+            "poll": lambda: consumer.poll(timeout_ms=PATIENCE_MS),
+            "next": lambda: next(consumer),
+            "commit_nowait": consumer.commit_nowait,
+            "commit": consumer.commit,
+            "unsubscribe": consumer.unsubscribe,
+            "topics": consumer.topics,
+            "seek": lambda: consumer.seek(part(), 0),
+        }
+
+        def check() -> None:
+            with pytest.raises(ClientClosedError, match="fork"):
+                calls[call]()
+            consumer.close()
+            assert "closed" in repr(consumer)
+
+        assert in_a_child(check) == 0
+        assert next(consumer).offset == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("io_thread", [False, True])
+def test_a_forked_child_is_told_that_it_has_no_asyncio_consumer(
+    running: RunningBroker, io_thread: bool
+) -> None:
+    async def story() -> None:
+        async with AsyncConsumer(
+            "orders",
+            bootstrap_servers=running.bootstrap_servers,
+            io_thread=io_thread,
+            auto_offset_reset="earliest",
+        ) as consumer:
+            await consumer.getone()
+
+            def check() -> None:
+                asyncio.events._set_running_loop(None)
+                asyncio.run(child())
+
+            async def child() -> None:
+                with pytest.raises(ClientClosedError, match="fork"):
+                    await consumer.getone()
+                with pytest.raises(ClientClosedError, match="fork"):
+                    await anext(consumer)
+                with pytest.raises(ClientClosedError, match="fork"):
+                    await consumer.topics()
+                await consumer.close()
+
+            assert in_a_child(check) == 0
+            assert (await consumer.getone()).offset == 1
+
+    asyncio.run(story())
 
 
 def test_a_second_start_does_nothing_and_harms_nobody(running: RunningBroker) -> None:

@@ -126,6 +126,81 @@ def test_a_listener_that_closes_the_consumer_which_calls_it_does_not_wait_for_it
     live(story)
 
 
+class Closing:
+    """A listener that closes its consumer at a rebalance, and waits for that."""
+
+    def __init__(self) -> None:
+        self.consumer: Any = None
+        self.told = 0
+
+    async def on_partitions_assigned(self, _: Revoked) -> None:
+        self.told += 1
+        await self.consumer.close()
+
+    async def on_partitions_revoked(self, _: Revoked) -> None:
+        self.told += 1
+
+
+@IN_GROUPS
+def test_a_listener_that_closes_the_consumer_at_a_rebalance_does_not_hold_that_up(
+    protocol: dict[str, str],
+) -> None:
+    async def story(world: World) -> None:
+        world.fill(part())
+        listener = Closing()
+        listener.consumer = consumer = grouped(world, protocol, listener)
+        await consumer.start()
+        with pytest.raises(ClientClosedError):
+            await consumer.getone()
+        began = world.sim.loop.time()
+        await consumer.close()
+        assert world.sim.loop.time() - began < 1
+        assert listener.told == 2
+
+    live(story)
+
+
+def test_a_listener_on_another_loop_that_closes_the_consumer_does_not_hold_that_up(
+    kafka_broker: RunningBroker,
+) -> None:
+    async def main() -> None:
+        listener = Closing()
+        listener.consumer = consumer = AsyncConsumer(
+            bootstrap_servers=kafka_broker.bootstrap_servers, group_id="g", io_thread=True
+        )
+        consumer.subscribe(["t"], listener=listener)
+        await consumer.start()
+        with pytest.raises(ClientClosedError):
+            await consumer.getone()
+        await consumer.close(600_000)  # which does not take long, or the test would
+        assert listener.told == 2
+
+    kafka_broker.broker.create_topic("t")
+    asyncio.run(main())
+    wait_for_no_threads()
+
+
+def test_a_listener_of_a_blocking_consumer_closes_it_at_a_rebalance(kafka_broker: RunningBroker) -> None:
+    told: list[str] = []
+
+    class Listener:
+        def on_partitions_assigned(self, _: Revoked) -> None:
+            told.append("assigned")
+            consumer.close(600_000)
+            told.append("closed, or soon")
+
+        def on_partitions_revoked(self, _: Revoked) -> None:
+            told.append("revoked")
+
+    kafka_broker.broker.create_topic("t")
+    consumer: Consumer[Any, Any] = Consumer(bootstrap_servers=kafka_broker.bootstrap_servers, group_id="g")
+    consumer.subscribe(["t"], listener=Listener())
+    assert list(consumer) == []
+    assert consumer.closed
+    assert told == ["assigned", "closed, or soon", "revoked"]
+    wait_for_no_threads()
+
+
 def test_with_a_thread_of_its_own_every_caller_waits_too(kafka_broker: RunningBroker) -> None:
     async def main() -> list[bool]:
         done: list[bool] = []
