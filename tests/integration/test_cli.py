@@ -106,6 +106,7 @@ def test_formats_give_the_bytes_that_kcat_gives(kafka_with_tools: KafkaCluster) 
     assert ok("consume", topic, "-e", "-f", text).out == theirs.stdout
 
 
+@pytest.mark.skipif(_KCAT is None, reason="kcat is not installed: try `make kcat`")
 @pytest.mark.parametrize(
     "line", ["-o beginning", "-K : -D ;", "-o -3", "-o 2 -c 1", "-J", "-p 0 -Z -f %o:%s,", "-o s@1 -K="]
 )
