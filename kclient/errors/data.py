@@ -22,7 +22,7 @@ class InvalidFetchSizeError(BrokerError, code=4):
 
 
 class MessageTooLargeError(BrokerError, code=10):
-    """A record batch is larger than the topic's max.message.bytes: send less at once."""
+    """It is larger than the topic's max.message.bytes, 1,048,588 unless set: raise that, or send less."""
 
 
 class RecordListTooLargeError(BrokerError, code=18):

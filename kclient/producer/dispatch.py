@@ -26,6 +26,7 @@ from kclient.errors import (
     InvalidRecordError,
     KafkaError,
     KafkaTimeoutError,
+    MessageTooLargeError,
     UnknownTopicOrPartitionError,
     error_for,
 )
@@ -242,6 +243,8 @@ class Dispatcher:
 
     def answered(self, outbox: Outbox, batch: Batch, answer: Answer) -> None:
         about = f"topic {outbox.topic}, partition {outbox.partition}"
+        if answer.error_code == MessageTooLargeError.code and batch.count == 1:
+            about = f"{about}, a record of {len(batch.records):,} bytes as it is sent"
         error = error_for(answer.error_code, answer.error_message, about=about)
         self._conclude(outbox, batch, error, answer)
 

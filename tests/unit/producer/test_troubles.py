@@ -229,7 +229,9 @@ def test_a_batch_that_is_too_large_for_the_topic_is_split_until_it_fits() -> Non
         last = producer.send_nowait("t", b"last")
         await producer.flush()
         assert [each.result().offset for each in sent] == list(range(200))
-        with pytest.raises(MessageTooLargeError):
+        with pytest.raises(
+            MessageTooLargeError, match=r"topic t, partition 0, a record of 3,070 bytes .*max.message"
+        ):
             giant.result()
         assert last.result().offset == 200
         assert [value[:3] for value in values(broker) if value] == [b"%03d" % n for n in range(200)] + [
