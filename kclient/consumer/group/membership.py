@@ -168,7 +168,7 @@ class Membership:
             coordinator=self._coordinator.node_id,
             last_heartbeat_age=None if beat is None else self._loop.time() - beat,
             last_poll_age=self._liveness.age,
-            last_error=str(self._last_error) if self._last_error else None,
+            last_error=str(refusal or self._last_error) if refusal or self._last_error else None,
             refused=None if refusal is None else str(refusal),
         )
 

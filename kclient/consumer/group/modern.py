@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 # to the heartbeat after that: whoever has just told it something looks again soon, for a while.
 _SOON = 0.5
 _SOON_BEATS = 10
+_IF_ALIVE = "and frees it when its session is over if it was killed; if it is alive, give each its own"
 # A group that nobody is in any more may be deleted: to whoever was away meanwhile it never was.
 _NO_MEMBER = (FencedMemberEpochError, GroupIdNotFoundError, UnknownMemberIdError)
 
@@ -357,7 +358,8 @@ class ModernMember:
         """Whether an error, after so many seconds of errors, is a no that may pass; final ones are noted.
 
         A static member that was killed holds its instance id until its session is over: who starts in its
-        place waits, and that is a refusal only if it takes longer than a call may.
+        place waits, and that is a refusal only if it takes longer than a call may. The log says so at once, as
+        it may also be that two processes have one id by mistake.
         """
         log.debug("%r: %s", self, error)
         if isinstance(error, FINAL):
@@ -365,6 +367,8 @@ class ModernMember:
             self.wake()
             return False
         if isinstance(error, UnreleasedInstanceIdError):
+            taken = f"another member has group_instance_id={self._context.settings.group_instance_id!r}"
+            self._refusals.waits(error, f"{taken}, {_IF_ALIVE}")
             return seconds * 1000 > self._context.cluster.config.default_api_timeout_ms
         if not is_refusal(error):
             self._refusals.delayed(error)

@@ -57,6 +57,7 @@ _FIRST_WAIT_MS, _LONGEST_WAIT_MS = 1_000, 5_000
 _IN_CALLS = Rhythm(grace=0.0, pause=30.0, longest=300.0)
 # A coordinator that has just moved reads the offsets of all its groups first.
 _IN_LOG = Rhythm(grace=10.0, pause=60.0, longest=600.0)
+_AT_ONCE = Rhythm(grace=0.0, pause=60.0, longest=600.0)
 
 
 def is_refusal(error: KafkaError) -> bool:
@@ -79,6 +80,7 @@ class Refusals:
         )
         self._reminders = Reminders(_IN_CALLS)
         self._lasting = Reminders(_IN_LOG)
+        self._waiting = Reminders(_AT_ONCE)
 
     def met(self, error: KafkaError) -> float:
         """Note a refusal; returns how many seconds to wait before the next attempt.
@@ -100,9 +102,16 @@ class Refusals:
             self.error = error
             log.warning("the group has not answered this member for long, it tries again: %s", error)
 
+    def waits(self, error: KafkaError, what: str) -> None:
+        """Note what the end of another member's session may end: the log and `health` say so at once."""
+        self.error = error
+        if self._waiting.due(type(error), self._loop.time()):
+            log.warning("this member waits for its place: %s: %s", what, error)
+
     def over(self) -> None:
         """The coordinator has taken this member."""
         self._lasting.keep(())
+        self._waiting.keep(())
         if self.error is None:
             return
         log.info("the group takes this member again")
