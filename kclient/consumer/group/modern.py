@@ -358,8 +358,8 @@ class ModernMember:
         """Whether an error, after so many seconds of errors, is a no that may pass; final ones are noted.
 
         A static member that was killed holds its instance id until its session is over: who starts in its
-        place waits, and that is a refusal only if it takes longer than a call may. The log says so at once, as
-        it may also be that two processes have one id by mistake.
+        place waits, and that is a refusal only if it takes longer than a call may. The log says so at
+        once, as it may also be that two processes have one id by mistake.
         """
         log.debug("%r: %s", self, error)
         if isinstance(error, FINAL):
