@@ -28,6 +28,11 @@ from kclient.wire.messages.metadata import (
     DescribeTopicPartitionsRequest,
     MetadataRequest,
 )
+from kclient.wire.messages.quorum import DescribeQuorumRequest, UpdateFeaturesRequest
+from kclient.wire.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+)
 from kclient.wire.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -342,6 +347,35 @@ async def settings_of_brokers(talk: Talk) -> None:
     await talk.ask("list client metrics", build(ListConfigResourcesRequest), 0)
 
 
+async def moving(talk: Talk) -> None:
+    await make_topic(talk, "moved")
+
+    def move(name: str, index: int, replicas: list[int] | None) -> Any:
+        partition = {"partition_index": index, "replicas": replicas}
+        topic = {"name": name, "partitions": [partition]}
+        return build(AlterPartitionReassignmentsRequest, topics=[topic])
+
+    for label, request in (
+        ("to where it is", move("moved", 0, [1])),
+        ("no such partition", move("moved", 5, [1])),
+        ("no such topic", move("no-such", 0, [1])),
+        ("no such node", move("moved", 0, [1, 2])),
+        ("nowhere", move("moved", 0, [])),
+        ("twice to a node", move("moved", 0, [1, 1])),
+        ("end what is not", move("moved", 0, None)),
+    ):
+        for version in range(2):
+            await talk.ask(f"reassign: {label}", request, version)
+    await talk.ask("list reassignments", build(ListPartitionReassignmentsRequest), 0)
+
+
+async def no_quorum(talk: Talk) -> None:
+    topic = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+    await talk.ask("quorum", build(DescribeQuorumRequest, topics=[topic]), 2)
+    update = {"feature": "no.such", "max_version_level": 1, "upgrade_type": 1}
+    await talk.ask("features", build(UpdateFeaturesRequest, feature_updates=[update], validate_only=True), 2)
+
+
 async def altering(talk: Talk) -> None:
     def alter(*changes: tuple[str, int, str | None], name: str = "set", kind: int = TOPIC) -> Any:
         configs = [{"name": key, "config_operation": do, "value": value} for key, do, value in changes]
@@ -409,4 +443,14 @@ async def replacing(talk: Talk) -> None:
             await talk.ask(label, build(AlterConfigsRequest, resources=[resource]), version)
 
 
-CHAPTERS = (handshakes, metadata, creating, growing, deleting, settings_of_topics, settings_of_brokers)
+CHAPTERS = (
+    handshakes,
+    metadata,
+    creating,
+    growing,
+    deleting,
+    settings_of_topics,
+    settings_of_brokers,
+    moving,
+    no_quorum,
+)

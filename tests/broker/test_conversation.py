@@ -41,6 +41,8 @@ class Named(NamedTuple):
 NAMED = (
     Named("API_VERSIONS", r"api_keys\[\d+\]", "APIs that come with their own issues are not spoken yet"),
     Named("API_VERSIONS", r"(supported|finalized)_features.*", "there is no KRaft quorum that has features"),
+    Named("DESCRIBE_QUORUM", r".*", "there is no quorum, and the answer says so"),
+    Named("UPDATE_FEATURES", r".*", "features are what they are, and the answer says so"),
     Named("CREATE_TOPICS", MIN_IN_SYNC, "Kafka sets it for the whole cluster, for eligible leader replicas"),
     Named(
         "DESCRIBE_CONFIGS", MIN_IN_SYNC, "Kafka sets it for the whole cluster, for eligible leader replicas"

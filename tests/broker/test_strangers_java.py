@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.broker.conftest import Stage
 from tools.kafka import commands
+from tools.kafka.errors import KafkaToolError
 from tools.kafka.jars import JarSet
 from tools.kafka.jvm import CommandRunner, installed_java
 from tools.kafka.versions import KafkaVersion
@@ -112,3 +114,39 @@ def test_verifiable_consumers_get_what_the_verifiable_producer_sent(
         assert values == {str(number) for number in range(1000)}
         assert sum(event["count"] for event in events(got, "records_consumed")) == 1000
         assert all(event["success"] for event in events(got, "offsets_committed"))
+
+
+def test_features_are_described_and_what_there_is_none_of_is_refused_with_a_reason(
+    servers: str, tool: Tool, tools: Tools
+) -> None:
+    tool("topics", "--create", "--topic", "moved")
+    described, groups, loggers = tools(
+        ["org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", servers, "describe"],
+        ["configs", "--describe", "--entity-type", "groups", "--entity-name", "billing"],
+        ["configs", "--describe", "--entity-type", "broker-loggers", "--entity-name", "1"],
+    )
+    assert "group.version" in described
+    assert "billing" in groups
+    assert "configs for broker-logger 1 are" in loggers
+    with pytest.raises(KafkaToolError, match="has no quorum of controllers to describe"):
+        tool(
+            "org.apache.kafka.tools.MetadataQuorumCommand",
+            "--bootstrap-server", servers, "describe", "--status",
+        )  # fmt: skip
+    with pytest.raises(KafkaToolError, match="no settings of single groups"):
+        tool(
+            "configs", "--alter", "--entity-type", "groups", "--entity-name", "billing",
+            "--add-config", "consumer.session.timeout.ms=46000",
+        )  # fmt: skip
+
+
+def test_partitions_are_reassigned(tmp_path: Path, servers: str, tool: Tool) -> None:
+    tool("topics", "--create", "--topic", "moved")
+    plan = tmp_path / "plan.json"
+    moved = {"topic": "moved", "partition": 0, "replicas": [1], "log_dirs": ["any"]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [moved]}))
+    command = ["org.apache.kafka.tools.reassign.ReassignPartitionsCommand", "--bootstrap-server", servers]
+    said = tool(*command, "--reassignment-json-file", str(plan), "--execute")
+    assert "Successfully started partition reassignment for moved-0" in said
+    said = tool(*command, "--reassignment-json-file", str(plan), "--verify")
+    assert "Reassignment of partition moved-0 is completed." in said

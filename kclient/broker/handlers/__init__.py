@@ -15,6 +15,8 @@ _FAMILIES = (
     "modern_groups",
     "offsets",
     "produce",
+    "quorum",
+    "reassignments",
     "topics",
 )
 

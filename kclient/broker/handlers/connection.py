@@ -17,6 +17,7 @@ from kclient.wire.messages.connection import (
 )
 
 _FIRST_NAMED = 3
+_GROUPS = "group.version"
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -36,7 +37,15 @@ async def api_versions(context: RequestContext, request: ApiVersionsRequest) -> 
                 max_version=api.versions.last,
             )
             for key, api in sorted(APIS.items())
-        ]
+        ],
+        # The one of Kafka's features that clients can use here: groups that the broker assigns (KIP-848).
+        supported_features=[
+            ApiVersionsResponse.SupportedFeatureKey(name=_GROUPS, min_version=0, max_version=1)
+        ],
+        finalized_features_epoch=0,
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeatureKey(name=_GROUPS, min_version_level=1, max_version_level=1)
+        ],
     )
 
 

@@ -129,11 +129,11 @@ def _assigned(context: RequestContext, asked: CreateTopicsRequest.CreatableTopic
     if sorted(by_index) != list(range(len(asked.assignments))):
         raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
     for index in sorted(by_index):
-        _check_assignment(context, by_index[index])
+        check_assignment(context, by_index[index])
     return [by_index[index] for index in sorted(by_index)]
 
 
-def _check_assignment(context: RequestContext, nodes: tuple[int, ...]) -> None:
+def check_assignment(context: RequestContext, nodes: tuple[int, ...]) -> None:
     if not nodes:
         raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
     twice = next((node for node in nodes if nodes.count(node) > 1), None)
@@ -239,5 +239,5 @@ def _growth(
             f"{len(asked.assignments)} assignment(s) were specified."
         )
     for item in asked.assignments:
-        _check_assignment(context, tuple(item.broker_ids))
+        check_assignment(context, tuple(item.broker_ids))
     return [tuple(item.broker_ids) for item in asked.assignments]
