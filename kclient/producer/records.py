@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from operator import index
+from threading import local
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from kclient.topics import check_topic as check_topic  # noqa: PLC0414 - others take it from here
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LATEST = (1 << 63) - 1
+# The hooks whose `on_delivery` runs on this thread.
+_telling = local()
 # The place of a record that was not appended.
 _NOWHERE = -1
 
@@ -54,7 +57,10 @@ class ProducerHook(Protocol):
     def on_delivery(
         self, record: ProducerRecord, metadata: RecordMetadata | None, error: BaseException | None
     ) -> None:
-        """Where the record was written, or why it was not; also of a record that `send` itself refused."""
+        """Where the record was written, or why it was not; also of a record that `send` itself refused.
+
+        Where this sends, and that is refused, only the other hooks are told: `send` has raised it here.
+        """
 
 
 class Fields(NamedTuple):
@@ -99,11 +105,19 @@ class Told:
         self._tell(None if error else delivery.result(), error)
 
     def _tell(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        outer: tuple[ProducerHook, ...] = getattr(_telling, "hooks", ())
         for hook in self._hooks:
+            if any(hook is each for each in outer):
+                # It sends in `on_delivery`, and `send` raises there. If it heard of that here too, it
+                # would send again, without end.
+                continue
+            _telling.hooks = (*outer, hook)
             try:
                 hook.on_delivery(self.record, metadata, error)
             except BaseException as raised:  # noqa: BLE001 - it changes nothing for the others
                 report(log, f"for a delivery to {self.record.topic}, the hook", hook.on_delivery, raised)
+            finally:
+                _telling.hooks = outer
 
 
 def prepare(config: ProducerConfig, told: Told) -> Fields:

@@ -37,6 +37,19 @@ class DeadLetters:
                 self.refused.append(record.topic)
 
 
+class Listening:
+    """Keeps the topics of which it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_send(self, _: ProducerRecord) -> None:
+        """Every record goes as it is."""
+
+    def on_delivery(self, record: ProducerRecord, *_: object) -> None:
+        self.told.append(record.topic)
+
+
 def in_callback(running: RunningBroker, use: Callable[[Producer], Any]) -> Any:
     """What comes of using a producer in a callback, on its own thread."""
     told: list[Any] = []
@@ -119,6 +132,37 @@ def test_dead_letters_are_written_where_a_blocking_producer_closes_too(kafka_bro
     assert values(kafka_broker.broker, "dead") == [b"bad"]
     assert not hook.refused
     wait_for_no_threads()
+
+
+def test_a_hook_that_sends_again_whatever_fails_does_not_go_round_for_ever(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard: list[tuple[str, bool]] = []
+    sends: list[Callable[[str, Any], Delivery]] = []
+
+    class Stubborn:
+        def on_send(self, _: ProducerRecord) -> None:
+            """Every record goes as it is."""
+
+        def on_delivery(self, record: ProducerRecord, _: object, error: BaseException | None) -> None:
+            heard.append((record.topic, error is None))
+            if error is not None:
+                sends[0]("dead", record.value)
+
+    other = Listening()
+
+    async def check(broker: Broker, producer: AsyncProducer) -> None:
+        sends.append(producer.send_nowait)
+        broker.faults.delay(ApiKey.PRODUCE, 20, times=None)
+        await producer.send("t", b"v")
+        with pytest.raises(KafkaTimeoutError):
+            await producer.close(timeout_ms=100)
+        assert heard == [("t", False)]
+        assert other.told == ["dead", "t"]
+
+    producing(check, hooks=[Stubborn(), other])
+    (record,) = caplog.records
+    assert "Stubborn.on_delivery failed: ClientClosedError" in record.getMessage()
 
 
 def test_what_a_callback_sends_when_records_are_given_up_is_refused() -> None:
