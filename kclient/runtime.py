@@ -173,6 +173,16 @@ class LoopThread:
                 return
         self._thread.join(_LAST_STEPS)
 
+    def ended_within(self, seconds: float) -> bool:
+        """Wait for its end for so long, without asking for it."""
+        if self.running:
+            told: SimpleQueue[None] = SimpleQueue()
+            self._waiting_for_end.append(told)
+            with contextlib.suppress(Empty):
+                if not self._ended:
+                    told.get(timeout=seconds)
+        return not self.running
+
     def __enter__(self) -> Self:
         return self
 

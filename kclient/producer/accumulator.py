@@ -129,6 +129,11 @@ class Accumulator:
         return self._claimed
 
     @property
+    def records(self) -> int:
+        """How many records wait to be drained."""
+        return sum(chunk.flat_records() for chunk in [*self._closed, *self._open.values()])
+
+    @property
     def pressed(self) -> bool:
         """Whether callers wait for room, so that nothing should linger."""
         return bool(self._waiting)

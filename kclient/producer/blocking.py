@@ -29,6 +29,7 @@ from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.part import WIDTH
 from kclient.producer.records import Fields, ProducerRecord, Told, prepare
 from kclient.producer.tables import records_from
+from kclient.producer.unclosed import leave, see_to
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.runtime import LoopThread, wait_in_thread
 from kclient.types import AnyK, AnyV, BytesLike, Header, K, RecordMetadata, V
@@ -113,6 +114,7 @@ class Producer(Generic[K, V]):
         self._moment = accumulator.moment
         self._lock: Any = accumulator.lock
         forget_in_children(self)
+        see_to(self)
 
     @shown_half_made
     def __repr__(self) -> str:
@@ -293,11 +295,19 @@ class Producer(Generic[K, V]):
         self.close()
 
     def __del__(self) -> None:
-        thread = getattr(self, "_thread", None)
-        if thread is not None and thread.running and not thread.ending:
-            if not self._closed:  # else Ctrl-C came before `close` had begun
-                warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
-            thread.finish(self._core.abandon(ClientClosedError("the producer was never closed")))
+        closed = getattr(self, "_closed", True)  # then Ctrl-C came before `close` had begun
+        if self._let_go(CLOSE_TIMEOUT_MS / 1000, idle_too=True) and not closed:
+            warnings.warn(f"{self!r} was never closed: use `with` or close()", ResourceWarning, 2, self)
+
+    def _let_go(self, seconds: float, *, idle_too: bool = False) -> bool:
+        """End without being waited for, where that has not begun; what is there is delivered first."""
+        thread, core = getattr(self, "_thread", None), getattr(self, "_core", None)
+        if thread is None or core is None or not thread.running or thread.ending:
+            return False
+        if core.idle and not idle_too:
+            return False
+        leave(thread, core, f"<{type(self).__name__} {self._config.client_id}>", seconds)
+        return True
 
     def _in_callback(self) -> bool:
         """Whether the caller is on the producer's own thread, and cannot wait for what happens there."""

@@ -23,6 +23,7 @@ from kclient.producer.part import WIDTH
 from kclient.producer.records import Fields, ProducerRecord, Told, prepare
 from kclient.producer.stamps import LOOK
 from kclient.producer.tables import records_from
+from kclient.producer.unclosed import say_lost, see_to
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.turns import Turns
 from kclient.types import AnyK, AnyV, BytesLike, Header, K, RecordMetadata, V
@@ -110,6 +111,7 @@ class AsyncProducer(Generic[K, V]):
         self._plain = not (config.key_serializer or config.value_serializer or config.hooks)
         self._leave()
         forget_in_children(self)
+        see_to(self)
 
     @shown_half_made
     def __repr__(self) -> str:
@@ -317,11 +319,19 @@ class AsyncProducer(Generic[K, V]):
         core = self._core
         if core is None or self._inherited or self._closed:
             return
+        self._let_go()
+        if not core.loop.is_closed():
+            core.loop.call_soon_threadsafe(_close_soon, core)
         warnings.warn(
             f"{self!r} was never closed: use `async with` or await close()", ResourceWarning, 2, self
         )
-        if not core.loop.is_closed():
-            core.loop.call_soon_threadsafe(_close_soon, core)
+
+    def _let_go(self, seconds: float = 0.0) -> bool:  # noqa: ARG002 - there is no event loop to wait for
+        """Say what is lost, at exit or when it is dropped."""
+        core = self._core
+        if core is not None and not self._inherited and not self._closed:
+            say_lost(core, f"<{type(self).__name__} {self._config.client_id}>")
+        return False
 
     def _forked(self) -> None:
         """In a forked child, which has neither the loop nor the connections: what uses them says so."""

@@ -66,6 +66,8 @@ class Core:
         self._last_words_said = False
         # What was not delivered when it ended, in words; empty where all was.
         self.given_up = ""
+        # Whether the end of the program was told that there were such, see `unclosed`.
+        self.said_lost = False
         self._last_metrics: ProducerMetrics | None = None
         # Whether that is given up, and tasks and connections are told to end.
         self.ended = False
@@ -257,6 +259,15 @@ class Core:
                 await self.cluster.close()
             finally:
                 self._last_metrics = self.metrics()
+
+    def undelivered(self) -> int:
+        """How many records have no fate yet, also those that wait to be drained. On any thread."""
+        return self.dispatcher.ledger.records + self.accumulator.records
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing would be lost if it ended now; with acks=0 nobody knows."""
+        return not self.undelivered() and self.config.required_acks != 0
 
     def _left(self) -> str:
         counts = self.dispatcher.ledger.undelivered()

@@ -72,6 +72,7 @@ class Dispatcher:
         patience = config.partitioner_availability_timeout_ms / 1000
         self._routing = Routing(cluster, rules, patience, self._make_sender)
         self.ledger = Ledger(accumulator.release)
+        self.last_failure: KafkaError | None = None  # why records failed last
         self.counters = Counters(self._loop.time())
         self._partitioner = make_partitioner(config.partitioner)
         self._spreads: dict[str, Spread] = {}
@@ -308,7 +309,10 @@ class Dispatcher:
     def _fail(
         self, parts: list[Part], error: KafkaError, errors: dict[int, KafkaError] | None = None
     ) -> None:
+        if not parts:
+            return
         self.counters.errors.add(self._loop.time(), sum(map(len, parts)))
+        self.last_failure = error
         self.ledger.fail(parts, error, errors)
 
     def _fail_whole(self, chunk: Chunk, error: KafkaError) -> None:

@@ -27,7 +27,7 @@ class Ledger:
     @property
     def records(self) -> int:
         """How many records are not settled."""
-        return sum(chunk.left for chunk in self._open)
+        return sum(chunk.left for chunk in list(self._open))  # also asked by threads
 
     @property
     def empty(self) -> bool:
