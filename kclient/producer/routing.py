@@ -35,8 +35,9 @@ class Routing:
         self._to_pump: dict[Sender, None] = {}
 
     def __iter__(self) -> Iterator[Outbox]:
-        for outboxes in self._by_topic.values():
-            yield from outboxes.values()
+        # As they are now: a callback of what fails meanwhile may begin a `flush`, which in an eager task
+        # drains at once, and makes outboxes.
+        return iter([outbox for outboxes in self._by_topic.values() for outbox in outboxes.values()])
 
     def outbox(self, topic: str, partition: int) -> Outbox:
         """The outbox of a partition, made when it is first needed."""
