@@ -56,6 +56,9 @@ _DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 0, Codec.ZSTD: 3}
 _ADVICE = (
     "raise decompressed_batch_max_bytes (in properties decompressed.batch.max.bytes) if the data is trusted"
 )
+# So many bytes, or so many times the data, are made room for at once; more when that is full.
+_BELIEVED = 1 << 20
+_BELIEVED_RATIO = 256
 _overflow_messages: dict[Codec, str] = {}
 
 
@@ -107,7 +110,8 @@ def decompress(data: memoryview, codec: Codec, limits: Limits, *, magic: int = 2
     size, exact = expansion_bound(data, codec)
     if exact and size > allowance:
         raise _too_large(len(data), codec, allowance)
-    size = min(max(size, 64), allowance)
+    # What the framing says may be a lie, for which a large buffer would be zeroed in vain.
+    size = min(max(size, 64), max(_BELIEVED, len(data) * _BELIEVED_RATIO), allowance)
     while True:
         buffer = bytearray(size)
         used = _decompress_into(data, buffer, codec)
