@@ -161,11 +161,13 @@ class AsyncProducer(Generic[K, V]):
                 added = (
                     len(value) + RECORD_OVERHEAD if key is None else len(value) + len(key) + RECORD_OVERHEAD
                 )
-                size = chunk.size + added
+                delivery = Delivery()
+                delivery._chunk = chunk
                 moment = self._moment
-                if size <= chunk.limit and moment() < chunk.until:
-                    delivery = Delivery()
-                    delivery._chunk = chunk
+                now = moment()
+                # No calls from here on: a signal handler that sends finds a record there, or not.
+                size = chunk.size + added
+                if size <= chunk.limit and now < chunk.until:
                     flat = chunk.flat
                     flat += (key, value)
                     chunk.size = size
