@@ -19,7 +19,7 @@ from typing import Any
 
 from kclient.errors import KafkaError
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 Work = Coroutine[Any, Any, None]
 Listener = Callable[[KafkaError], object]

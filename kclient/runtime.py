@@ -37,7 +37,7 @@ T = TypeVar("T")
 # that was made and never begun would complain.
 Work = Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]]
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # How often a caller that waits looks whether the loop lives, in seconds, and how often in a row it may find
 # no sign of it: a callback of the application that blocks it for so long blocks everything.
@@ -462,8 +462,8 @@ class Indivisible:
     """
 
     __slots__ = ()
-    __enter__ = staticmethod(bool)
-    __exit__ = staticmethod("".format)
+    __enter__: Callable[[], object] = staticmethod(bool)
+    __exit__: Callable[..., object] = staticmethod("".format)
 
 
 def brief_lock(

@@ -32,9 +32,10 @@ class Turns:
     __slots__ = ("_looked", "last", "now", "pauses")
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self.now = now
-        self.last = self._looked = now()
-        self.pauses = 0
+        self.now: Callable[[], float] = now
+        self.last: float = now()
+        self._looked = self.last
+        self.pauses: int = 0
 
     def due(self, every: float) -> bool:
         """Whether the loop has to have its turn before the next look: that comes with the first record after

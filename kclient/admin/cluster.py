@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kclient.admin.operation import AdminOperation
 from kclient.admin.permissions import AclOperation, read_operations
@@ -40,7 +41,7 @@ class ClusterDescription:
 class DescribeCluster(AdminOperation[None, ClusterDescription]):
     """Describes the cluster; there is one key, None."""
 
-    request = DescribeClusterRequest
+    request: ClassVar[type[DescribeClusterRequest]] = DescribeClusterRequest
 
     def __init__(self, include_authorized_operations: bool, include_fenced_brokers: bool) -> None:
         self._include_authorized_operations = include_authorized_operations
@@ -80,7 +81,7 @@ class DescribeCluster(AdminOperation[None, ClusterDescription]):
 class DescribeClusterByMetadata(AdminOperation[None, ClusterDescription]):
     """The same from brokers before 2.8."""
 
-    request = MetadataRequest
+    request: ClassVar[type[MetadataRequest]] = MetadataRequest
 
     def __init__(self, include_authorized_operations: bool) -> None:
         self._include_authorized_operations = include_authorized_operations

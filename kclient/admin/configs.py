@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from kclient.admin.operation import AdminOperation
 from kclient.cluster.routes import AnyBroker, Node, Route
@@ -165,7 +165,7 @@ class AlterConfigOp:
 class DescribeConfigs(AdminOperation[ConfigResource, dict[str, ConfigEntry]]):
     """Reads the settings of resources: all, or those of the given names."""
 
-    request = DescribeConfigsRequest
+    request: ClassVar[type[DescribeConfigsRequest]] = DescribeConfigsRequest
 
     def __init__(
         self, names: Collection[str] | None, include_synonyms: bool, include_documentation: bool
@@ -203,8 +203,8 @@ class DescribeConfigs(AdminOperation[ConfigResource, dict[str, ConfigEntry]]):
 class IncrementalAlterConfigs(AdminOperation[ConfigResource, None]):
     """Changes single settings of resources and leaves the others alone."""
 
-    request = IncrementalAlterConfigsRequest
-    since = "2.3"
+    request: ClassVar[type[IncrementalAlterConfigsRequest]] = IncrementalAlterConfigsRequest
+    since: ClassVar[str] = "2.3"
 
     def __init__(
         self, changes: Mapping[ConfigResource, Sequence[AlterConfigOp]], validate_only: bool

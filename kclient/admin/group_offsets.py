@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from kclient.admin.groups import coordinator_of
 from kclient.admin.operation import AdminOperation, needs
@@ -36,8 +36,8 @@ class ListGroupOffsets(AdminOperation[str, Committed]):
     An error of one partition is that partition's; a passing one makes the whole group be asked again.
     """
 
-    request = OffsetFetchRequest
-    newest = _LAST_WITH_TOPIC_NAMES
+    request: ClassVar[type[OffsetFetchRequest]] = OffsetFetchRequest
+    newest: ClassVar[int | None] = _LAST_WITH_TOPIC_NAMES
 
     def __init__(self, partitions: Collection[TopicPartition] | None, require_stable: bool) -> None:
         self._partitions = partitions
@@ -75,8 +75,8 @@ class ListGroupOffsets(AdminOperation[str, Committed]):
 class AlterGroupOffsets(AdminOperation[TopicPartition, None]):
     """Commits offsets in the name of a group without members, by partition."""
 
-    request = OffsetCommitRequest
-    newest = _LAST_WITH_TOPIC_NAMES
+    request: ClassVar[type[OffsetCommitRequest]] = OffsetCommitRequest
+    newest: ClassVar[int | None] = _LAST_WITH_TOPIC_NAMES
 
     def __init__(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self._group_id = group_id
@@ -121,8 +121,8 @@ class AlterGroupOffsets(AdminOperation[TopicPartition, None]):
 class DeleteGroupOffsets(AdminOperation[TopicPartition, None]):
     """Deletes what a group has committed, by partition."""
 
-    request = OffsetDeleteRequest
-    since = "2.4"
+    request: ClassVar[type[OffsetDeleteRequest]] = OffsetDeleteRequest
+    since: ClassVar[str] = "2.4"
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id

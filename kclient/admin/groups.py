@@ -7,6 +7,7 @@ that the broker assigns (KIP-848), `DescribeClassicGroups` for those whose membe
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
 
 from kclient.admin.group_descriptions import (
     ConsumerGroupDescription,
@@ -42,7 +43,7 @@ def coordinator_of(group_id: str) -> Coordinator:
 class ListGroups(AdminOperation[int, tuple[GroupListing, ...]]):
     """Lists the groups that each broker coordinates, by the broker's number."""
 
-    request = ListGroupsRequest
+    request: ClassVar[type[ListGroupsRequest]] = ListGroupsRequest
 
     def __init__(self, states: Collection[str], types: Collection[str]) -> None:
         self._states = states
@@ -83,7 +84,7 @@ class ListGroups(AdminOperation[int, tuple[GroupListing, ...]]):
 class DescribeConsumerGroups(AdminOperation[str, ConsumerGroupDescription]):
     """Describes groups that the broker assigns, by id."""
 
-    request = ConsumerGroupDescribeRequest
+    request: ClassVar[type[ConsumerGroupDescribeRequest]] = ConsumerGroupDescribeRequest
 
     def __init__(self, include_authorized_operations: bool) -> None:
         self._include_authorized_operations = include_authorized_operations
@@ -105,7 +106,7 @@ class DescribeConsumerGroups(AdminOperation[str, ConsumerGroupDescription]):
 class DescribeClassicGroups(AdminOperation[str, ConsumerGroupDescription]):
     """Describes classic groups, by id."""
 
-    request = DescribeGroupsRequest
+    request: ClassVar[type[DescribeGroupsRequest]] = DescribeGroupsRequest
 
     def __init__(self, include_authorized_operations: bool) -> None:
         self._include_authorized_operations = include_authorized_operations
@@ -126,7 +127,7 @@ class DescribeClassicGroups(AdminOperation[str, ConsumerGroupDescription]):
 class DeleteConsumerGroups(AdminOperation[str, None]):
     """Deletes empty groups with their offsets, by id."""
 
-    request = DeleteGroupsRequest
+    request: ClassVar[type[DeleteGroupsRequest]] = DeleteGroupsRequest
 
     def route(self, key: str) -> Coordinator:
         return coordinator_of(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from kclient.admin.operation import AdminOperation, needs
 from kclient.cluster.routes import Leader
@@ -67,7 +67,7 @@ def by_age(specs: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int
 class ListOffsets(AdminOperation[TopicPartition, ListedOffset]):
     """Finds one offset in each partition."""
 
-    request = ListOffsetsRequest
+    request: ClassVar[type[ListOffsetsRequest]] = ListOffsetsRequest
 
     def __init__(
         self, specs: Mapping[TopicPartition, int], isolation_level: IsolationLevel, timeout_ms: int

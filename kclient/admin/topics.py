@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 from kclient.admin.operation import AdminOperation
@@ -94,7 +94,7 @@ class TopicDescription:
 class CreateTopics(AdminOperation[str, CreatedTopic]):
     """Creates topics, by name."""
 
-    request = CreateTopicsRequest
+    request: ClassVar[type[CreateTopicsRequest]] = CreateTopicsRequest
 
     def __init__(self, topics: Mapping[str, NewTopic], timeout_ms: int, validate_only: bool) -> None:
         self._topics = topics
@@ -140,7 +140,7 @@ class CreateTopics(AdminOperation[str, CreatedTopic]):
 class DeleteTopics(AdminOperation[str, None]):
     """Deletes topics, by name."""
 
-    request = DeleteTopicsRequest
+    request: ClassVar[type[DeleteTopicsRequest]] = DeleteTopicsRequest
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
@@ -167,7 +167,7 @@ class DeleteTopics(AdminOperation[str, None]):
 class CreatePartitions(AdminOperation[str, None]):
     """Adds partitions to topics, by name."""
 
-    request = CreatePartitionsRequest
+    request: ClassVar[type[CreatePartitionsRequest]] = CreatePartitionsRequest
 
     def __init__(self, topics: Mapping[str, NewPartitions], timeout_ms: int, validate_only: bool) -> None:
         self._topics = topics
@@ -204,7 +204,7 @@ class CreatePartitions(AdminOperation[str, None]):
 class DescribeTopics(AdminOperation[str, TopicDescription]):
     """Describes topics, by name."""
 
-    request = MetadataRequest
+    request: ClassVar[type[MetadataRequest]] = MetadataRequest
 
     def __init__(self, include_authorized_operations: bool) -> None:
         self._include_authorized_operations = include_authorized_operations
@@ -235,7 +235,7 @@ class DescribeTopics(AdminOperation[str, TopicDescription]):
 class ListTopics(AdminOperation[None, dict[str, TopicListing]]):
     """Lists every topic; there is one key, None."""
 
-    request = MetadataRequest
+    request: ClassVar[type[MetadataRequest]] = MetadataRequest
 
     def route(self, key: None) -> AnyBroker:
         return AnyBroker()

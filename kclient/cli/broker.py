@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kclient.broker.api import RequestContext
     from kclient.wire.message import Request
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 NOTICE = "This broker is for development and tests, not for production."
 _EXAMPLES = """\
@@ -37,7 +37,7 @@ kclient broker --listener SASL_SSL --cert cert.pem --key key.pem --users users.p
 # From so many partitions on, opening them takes long enough to say something.
 _MANY = 200
 _A_LINE_EACH = 1_000
-FSYNC = {
+FSYNC: dict[str, dict[str, str]] = {
     "always": {"log.flush.interval.messages": "1"},
     "interval": {"log.flush.interval.ms": "1000"},
     "never": {},

@@ -32,8 +32,12 @@ class Place:
 
     def _enter(self, parser: argparse.ArgumentParser) -> None:
         self.parser = parser
-        self.options = {name: action for action in parser._actions for name in action.option_strings}
-        self.positionals = [action for action in parser._actions if not action.option_strings]
+        self.options: dict[str, argparse.Action] = {
+            name: action for action in parser._actions for name in action.option_strings
+        }
+        self.positionals: list[argparse.Action] = [
+            action for action in parser._actions if not action.option_strings
+        ]
         self.awaited: argparse.Action | None = None
 
     def step(self, word: str) -> Role:

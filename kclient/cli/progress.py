@@ -26,7 +26,7 @@ class Progress:
         shown: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.done = 0
+        self.done: int = 0
         self._label, self._total = label, total
         self._clock = clock
         self._began = self._drawn = clock()

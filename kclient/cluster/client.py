@@ -83,15 +83,15 @@ class Cluster:
         self.config = config
         self._auto_create_topics = auto_create_topics
         # From the module's generator, which a simulation seeds: jitter is part of what must repeat.
-        self.random = random or Random(getrandbits(64))  # noqa: S311 - not for secrets
+        self.random: Random = random or Random(getrandbits(64))  # noqa: S311 - not for secrets
         self._loop = asyncio.get_running_loop()
         self._settings = dial_settings(config, self.random)
         self._links: dict[tuple[Endpoint, str], Link] = {}
         self._retired: list[Link] = []  # as it closed
         self._closed = False
         # Of the whole client: what is in one of the layers above works for it too.
-        self.tasks = BackgroundTasks(f"the client {config.client_id!r}")
-        self.metadata = Refresher(
+        self.tasks: BackgroundTasks = BackgroundTasks(f"the client {config.client_id!r}")
+        self.metadata: Refresher = Refresher(
             self._fetch_metadata,
             self.backoff(),
             Backoff(min(_BRIEFLY_MS, config.retry_backoff_ms), config.retry_backoff_ms, self.random),
@@ -103,7 +103,7 @@ class Cluster:
         self._unreachable = Unreachable(
             lambda: self.metadata.snapshot, lambda: self.metadata.last_error, config.endpoints(), standing
         )
-        self.coordinators = Coordinators(self.call, self.metadata, standing)
+        self.coordinators: Coordinators = Coordinators(self.call, self.metadata, standing)
         self._silent: set[int] = set()
 
     async def start(self, deadline: Deadline) -> None:

@@ -23,7 +23,7 @@ from kclient.wire.messages.metadata import FindCoordinatorRequest, FindCoordinat
 
 R = TypeVar("R", bound=Response)
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 _FIRST_BATCHED_VERSION = 4
 # Where brokers keep what coordinators know: they make these topics when the first coordinator is asked for.

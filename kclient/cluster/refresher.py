@@ -23,7 +23,7 @@ from kclient.reminders import IN_LOG, Reminders
 from kclient.types import TopicPartition
 from kclient.wire.messages.metadata import MetadataResponse
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 Fetch = Callable[[list[str] | None], Awaitable[MetadataResponse]]
 Listener = Callable[[Metadata], None]
@@ -48,7 +48,7 @@ class Refresher:
     def __init__(
         self, fetch: Fetch, backoff: Backoff, pauses: Backoff, max_age: float, tasks: BackgroundTasks
     ) -> None:
-        self.snapshot = Metadata()
+        self.snapshot: Metadata = Metadata()
         self.last_error: KafkaError | None = None
         self.last_success: float | None = None
         self._fetch = fetch

@@ -19,7 +19,7 @@ class Backoff:
         self._first = first_ms / 1000
         self._most = max(first_ms, most_ms) / 1000
         self._random = random
-        self.attempts = 0
+        self.attempts: int = 0
 
     @property
     def longest(self) -> float:

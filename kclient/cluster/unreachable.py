@@ -18,7 +18,7 @@ from kclient.config import Endpoint
 from kclient.errors import KafkaConnectionError, KafkaError
 from kclient.reminders import IN_LOG, Reminders
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class Unreachable:

@@ -6,7 +6,7 @@ From version 10 on topics travel as ids, so that a topic that was deleted and ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from kclient.cluster.metadata import Metadata
 from kclient.cluster.operations import Operation
@@ -85,7 +85,7 @@ def read_commit(
 class FetchCommitted(Operation[TopicPartition, OffsetAndMetadata | None]):
     """Looks up what a group has committed, by partition; a member that the broker assigns says who it is."""
 
-    request = OffsetFetchRequest
+    request: ClassVar[type[OffsetFetchRequest]] = OffsetFetchRequest
 
     def __init__(self, snapshot: Metadata, identity: GroupMetadata, modern: bool) -> None:
         self._snapshot = snapshot
@@ -143,7 +143,7 @@ class FetchCommitted(Operation[TopicPartition, OffsetAndMetadata | None]):
 class FetchCommittedByName(FetchCommitted):
     """The same where the id of a topic is not known."""
 
-    newest = _FIRST_WITH_IDS - 1
+    newest: ClassVar[int | None] = _FIRST_WITH_IDS - 1
 
 
 def _position(offset: int, metadata: str | None, epoch: int) -> OffsetAndMetadata | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kclient.cluster.operations import Operation
 from kclient.cluster.routes import Leader
@@ -41,7 +41,7 @@ class ListOffsets(Operation[TopicPartition, OffsetAndTimestamp]):
     An offset of -1 in the answer means that no record is as late.
     """
 
-    request = ListOffsetsRequest
+    request: ClassVar[type[ListOffsetsRequest]] = ListOffsetsRequest
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class ListOffsets(Operation[TopicPartition, OffsetAndTimestamp]):
 class EpochEnds(Operation[TopicPartition, EpochEnd]):
     """Where the records of an epoch end (KIP-320). `epochs` are (current leader epoch, asked epoch)."""
 
-    request = OffsetForLeaderEpochRequest
+    request: ClassVar[type[OffsetForLeaderEpochRequest]] = OffsetForLeaderEpochRequest
 
     def __init__(self, epochs: Mapping[TopicPartition, tuple[int, int]]) -> None:
         self._epochs = epochs

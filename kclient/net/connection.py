@@ -51,11 +51,11 @@ class Connection(asyncio.BufferedProtocol):
         self.name = name
         self.client_id = client_id
         self.versions: dict[int, VersionRange] = {}
-        self.last_used = loop.time()
-        self.throttled_until = 0.0
+        self.last_used: float = loop.time()
+        self.throttled_until: float = 0.0
         self.error: KafkaError | None = None
         # What it would mean if the broker hung up before its next answer; forgotten with that answer.
-        self.silence_means = ""
+        self.silence_means: str = ""
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._max_frame = max_frame

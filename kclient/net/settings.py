@@ -25,7 +25,7 @@ from kclient.net.tls import make_context
 from kclient.net.tls_files import TlsFiles, trusted_by_default
 from kclient.types import Secret
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 def dial_settings(config: ClientConfig, random: Random) -> DialSettings:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kclient.errors import ConfigurationError
 from kclient.net.tls import Location
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class _Stamp(NamedTuple):

@@ -189,16 +189,17 @@ class ModernBatch(RecordBatch):
     __slots__ = ("_section", "header")
 
     def __init__(self, view: memoryview, limits: Limits) -> None:
-        self.header = header = BatchHeader._make(HEADER.unpack_from(view))
+        header = BatchHeader._make(HEADER.unpack_from(view))
+        self.header: BatchHeader = header
         self._view = view
         self._limits = limits
         self._section: memoryview | None = None  # decompressed, and not decoded yet
         self.magic = 2
-        self.base_offset = header.base_offset
-        self.last_offset = header.base_offset + header.last_offset_delta
-        self.leader_epoch = header.leader_epoch
-        self.attributes = header.attributes
-        self.max_timestamp = header.max_timestamp
+        self.base_offset: int = header.base_offset
+        self.last_offset: int = header.base_offset + header.last_offset_delta
+        self.leader_epoch: int = header.leader_epoch
+        self.attributes: int = header.attributes
+        self.max_timestamp: int = header.max_timestamp
         if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.last_offset_delta < 0:
             raise self._corrupt(
                 f"{header.record_count} records in a batch of last offset delta {header.last_offset_delta}"

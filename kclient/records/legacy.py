@@ -89,16 +89,17 @@ class LegacyBatch(RecordBatch):
         self._view = view
         self._limits = limits
         self._check_crcs = check_crcs
-        self.base_offset = self.last_offset = PREFIX.unpack_from(view)[0]
+        self.base_offset: int = PREFIX.unpack_from(view)[0]
+        self.last_offset: int = self.base_offset
         self.leader_epoch = -1
         try:
             self._message = message = _Message(view)
         except ProtocolError as error:
             error.locate(offset=self.base_offset)
             raise
-        self.magic = message.magic
-        self.attributes = message.attributes
-        self.max_timestamp = message.timestamp
+        self.magic: int = message.magic
+        self.attributes: int = message.attributes
+        self.max_timestamp: int = message.timestamp
 
     @property
     def is_transactional(self) -> bool:

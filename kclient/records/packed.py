@@ -38,9 +38,9 @@ class Block:
     __slots__ = ("_pool", "keys", "longest", "values")
 
     def __init__(self, keys: pa.Array[Any] | None, values: pa.Array[Any]) -> None:
-        self.keys = keys
-        self.values = values
-        self.longest = (0 if keys is None else longest(keys)) + longest(values)
+        self.keys: pa.Array[Any] | None = keys
+        self.values: pa.Array[Any] = values
+        self.longest: int = (0 if keys is None else longest(keys)) + longest(values)
         self._pool: _Pool | None = None
 
     def __len__(self) -> int:
@@ -85,9 +85,9 @@ class Packed(Sequence["bytes | None"]):
     def __init__(
         self, block: Block, is_key: bool, rows: NDArray[np.int32] | None, lengths: NDArray[np.int32]
     ) -> None:
-        self.block = block
-        self.rows = rows
-        self.lengths = lengths
+        self.block: Block = block
+        self.rows: NDArray[np.int32] | None = rows
+        self.lengths: NDArray[np.int32] = lengths
         self._is_key = is_key
 
     def __repr__(self) -> str:

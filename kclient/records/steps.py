@@ -23,9 +23,9 @@ class Steps(Sequence[int]):
     __slots__ = ("numbers", "starts", "total")
 
     def __init__(self, starts: list[int], numbers: list[int], total: int) -> None:
-        self.starts = starts
-        self.numbers = numbers
-        self.total = total
+        self.starts: list[int] = starts
+        self.numbers: list[int] = numbers
+        self.total: int = total
 
     def __repr__(self) -> str:
         return f"<Steps {len(self.starts)} in {self.total}>"

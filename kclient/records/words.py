@@ -53,7 +53,7 @@ class Cursor:
 
     def seek(self, position: Int64s) -> None:
         """Look at other places; they must lie inside the buffer (or at its end) and must not fall."""
-        self.position = position
+        self.position: Int64s = position
         if position[-1] <= self._last:
             self._word = self._words[position]
         else:

@@ -12,7 +12,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kclient.cluster.operations import Operation, run
 from kclient.cluster.routes import Leader
@@ -46,8 +46,8 @@ class Sample(NamedTuple):
 class Samples(Operation[TopicPartition, Sample]):
     """The first batches from an offset on. Ask one partition at a time: only the first gets a large one."""
 
-    request = FetchRequest
-    newest = 12  # the last that takes a topic by its name
+    request: ClassVar[type[FetchRequest]] = FetchRequest
+    newest: ClassVar[int | None] = 12  # the last that takes a topic by its name
 
     def __init__(self, starts: Mapping[TopicPartition, int], limits: Limits) -> None:
         self._starts = starts

@@ -164,7 +164,7 @@ class FrameBuffer:
     def __init__(
         self, max_frame: int = DEFAULT_MAX_FRAME, eager: int = 1 << 20, scratch: int = _SCRATCH
     ) -> None:
-        self.max_frame = max_frame
+        self.max_frame: int = max_frame
         self._eager = eager
         self._scratch_size = scratch
         self._scratch = bytearray()

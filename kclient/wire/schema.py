@@ -189,7 +189,7 @@ class Struct(metaclass=StructMeta):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self._names)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         shown = (

@@ -292,7 +292,7 @@ class ConsumerGroup(GroupChecks):
             if targets[member_id] != self.targets.get(member_id, NOTHING):
                 self._changed.add(member_id)
         self.targets = targets
-        self.assignment_epoch = self.epoch
+        self.assignment_epoch: int = self.epoch
         self._assigned_at, self._assigned_at_ms = now, int(self._around.clock.wall() * 1000)
 
     def _move_on(self, member: Member, resubscribed: bool, owned: Partitions | None) -> Member:

@@ -88,7 +88,7 @@ class MemoryStore(Store):
             self._pieces.pop()
         if self._starts:
             self._pieces[-1] = self._pieces[-1][: size - self._starts[-1]]
-        self.size = size
+        self.size: int = size
 
     def close(self) -> None:
         """Holds nothing that must be given back."""
@@ -130,7 +130,7 @@ class FileStore(Store):
         descriptor = self._descriptor()
         with storage_errors("truncating", self.path):
             os.ftruncate(descriptor, size)
-        self.size = size
+        self.size: int = size
 
     def close(self) -> None:
         descriptor = _open_files.pop(self, None)

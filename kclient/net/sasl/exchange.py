@@ -49,7 +49,7 @@ class Conversation:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._rounds = 0
-        self.done = False
+        self.done: bool = False
 
     def __repr__(self) -> str:
         return f"<Conversation {'done' if self.done else 'open'} after {self._rounds} rounds>"

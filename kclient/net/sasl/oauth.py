@@ -20,7 +20,7 @@ from kclient.net.sasl.exchange import Exchange, shown
 from kclient.types import Secret
 from kclient.usercode import call, name_of
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, b64token
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
