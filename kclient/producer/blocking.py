@@ -48,8 +48,7 @@ class Producer(Generic[K, V]):
             print(delivery.result(timeout=10).offset)
 
     The options and promises are those of `AsyncProducer`. Threads may share a producer, and should: their
-    records then share batches. Processes may not. Callbacks of deliveries run on the producer's own thread,
-    or on the event loop where they were given.
+    records then share batches. Processes may not. Callbacks of deliveries run on the producer's own thread.
     The constructor does not connect: `start` (or `with`) does and says at once if that fails.
     """
 

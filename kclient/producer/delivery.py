@@ -389,20 +389,19 @@ class Delivery:
         return self._outcome()
 
     def add_done_callback(self, callback: Watcher) -> None:
-        """Have `callback(delivery)` called once the fate is known: at once, or later on the event loop.
+        """Have `callback(delivery)` called once the fate is known: at once, or later on the producer's loop.
 
-        That is the loop which runs here, or else the producer's. It must not block, and what it raises is
-        logged.
+        It must not block, and what it raises is logged.
         """
         try:
             chunk = self._chunk
         except AttributeError:  # settled before it was made
             call(callback, self)
             return
-        if get_ident() != chunk.thread:  # asked first: asking for the loop is dear in Python 3.11
-            running = asyncio._get_running_loop()
-            if running is not None:
-                callback = Elsewhere(running, callback)
+        # `asyncio.wait` wants to be called on its loop. Callbacks of users do not wait for a loop that may be
+        # blocked, as a notebook's is by the cell that flushes and then reads what they did.
+        if get_ident() != chunk.thread and getattr(callback, "__module__", "") == asyncio.wait.__module__:
+            callback = Elsewhere(asyncio.get_running_loop(), callback)
         # Without the lock, whose cost was measurable: one step notes it, in a list that may be taken away.
         noted = chunk.noted
         if noted is None:

@@ -32,7 +32,7 @@ def nobody(_: Delivery) -> None:
 
 
 class Elsewhere:
-    """A watcher that came from another event loop than the producer's, and is called there."""
+    """A watcher of asyncio's own that belongs to another event loop than the producer's; called there."""
 
     __slots__ = ("_loop", "_watcher")
 
