@@ -68,17 +68,17 @@ class Broker:
         if nodes < 1:
             raise ConfigurationError(f"nodes={nodes}: a cluster has at least one")
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.settings = BrokerSettings(
+        self.settings: BrokerSettings = BrokerSettings(
             config if clock is None else {**_NO_LATEST_TIMESTAMP, **(config or {})}
         )
-        self.clock = clock or SystemClock()
-        self.random = Random(seed)  # noqa: S311 - ids of topics, not secrets
-        self.users = UserStore()
-        self.faults = Faults()
-        self.disk = DiskNotices()
+        self.clock: Clock = clock or SystemClock()
+        self.random: Random = Random(seed)  # noqa: S311 - ids of topics, not secrets
+        self.users: UserStore = UserStore()
+        self.faults: Faults = Faults()
+        self.disk: DiskNotices = DiskNotices()
         # Absolute: else data would leave its lock behind when the process changes its working directory.
         self._data = None if data is None else Path(data).absolute()
-        self.cluster_id = _cluster_id(self.random)
+        self.cluster_id: str = _cluster_id(self.random)
         specs = list(listeners) or [replace(PLAINTEXT, host=host)]
         self.nodes: dict[int, Node] = {}
         for number in range(1, nodes + 1):
@@ -91,8 +91,8 @@ class Broker:
         defaults = self.settings.topic_defaults()
         sync = self._sync = LogConfig.from_topic_config(defaults).syncs
         self.storage: Storage = Memory() if self._data is None else DataDirectory(self._data, sync=sync)
-        self.producer_ids = ProducerIds(self._data, sync=sync)
-        self.topics = TopicCatalogue(self.storage, self.clock, self.random, defaults)
+        self.producer_ids: ProducerIds = ProducerIds(self._data, sync=sync)
+        self.topics: TopicCatalogue = TopicCatalogue(self.storage, self.clock, self.random, defaults)
         self._coordinators: dict[str, int] = {}
         self._upkeep = Upkeep(self)
         self._to_close = ExitStack()
@@ -172,13 +172,13 @@ class Broker:
         """Take up the groups of an earlier run, and the offsets they committed."""
         store = OffsetsTopicStore(self)
         config = GroupConfig.from_settings(self.settings)
-        self.groups = GroupCoordinator(store, self.clock, config, self.topics, self.random)
+        self.groups: GroupCoordinator = GroupCoordinator(store, self.clock, config, self.topics, self.random)
         self._to_close.callback(self.groups.close)
         loop = asyncio.get_running_loop()
         pause = self._assignment_interval_ms()
         around = Surroundings(store, self.topics, config, self.clock, loop, pause)
         self._around_groups = around
-        self.consumer_groups = ConsumerGroups(self.groups, around)
+        self.consumer_groups: ConsumerGroups = ConsumerGroups(self.groups, around)
         self.groups.add_reader(self.consumer_groups)
         self.groups.load()
         self.topics.on_change += [self.groups.topics_changed, self.consumer_groups.topics_changed]

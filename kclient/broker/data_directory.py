@@ -41,7 +41,7 @@ from kclient.clock import Clock
 from kclient.errors import DataDirectoryError
 from kclient.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 Logs = Mapping[TopicPartition, PartitionLog]
 

@@ -9,14 +9,14 @@ import logging
 
 from kclient.errors import KafkaStorageError
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class DiskNotices:
     """The state of one broker's disk, as far as writing has shown."""
 
     def __init__(self) -> None:
-        self.refusing = False
+        self.refusing: bool = False
 
     def __repr__(self) -> str:
         return f"<DiskNotices {'of a disk that refuses' if self.refusing else 'with nothing to say'}>"

@@ -38,7 +38,7 @@ from kclient.wire.messages.produce import ProduceRequest
 if TYPE_CHECKING:
     from kclient.broker.broker import Broker
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # asyncio takes one number for two things. Those that wait to be accepted may be many: one that is sent away
 # tries again after a second. Those accepted in one go are few: where descriptors are short, asyncio complains
@@ -54,10 +54,10 @@ class Listener:
 
     def __init__(self, node: Node, spec: ListenerSpec) -> None:
         self.spec = spec
-        self.port = spec.port
+        self.port: int = spec.port
         self._advertised = _advertised(node, spec)
-        self.max_request_bytes = node.broker.settings.number("socket.request.max.bytes")
-        self.unauthenticated_max_bytes = node.broker.settings.number("sasl.server.max.receive.size")
+        self.max_request_bytes: int = node.broker.settings.number("socket.request.max.bytes")
+        self.unauthenticated_max_bytes: int = node.broker.settings.number("sasl.server.max.receive.size")
         self._node = node
         self._server: asyncio.Server | None = None
 
@@ -128,9 +128,9 @@ class Node:
         self.broker = broker
         self.node_id = node_id
         self.rack = rack
-        self.running = False
-        self.listeners = {spec.name: Listener(self, spec) for spec in specs}
-        self.fetch_sessions = FetchSessions(broker.random)
+        self.running: bool = False
+        self.listeners: dict[str, Listener] = {spec.name: Listener(self, spec) for spec in specs}
+        self.fetch_sessions: FetchSessions = FetchSessions(broker.random)
         # In the order of their last activity.
         self._sessions: dict[Session, None] = {}
         self._max_idle = broker.settings.number("connections.max.idle.ms") / 1000

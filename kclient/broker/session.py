@@ -18,6 +18,7 @@ from kclient.wire.frame import FrameBuffer
 
 if TYPE_CHECKING:
     from kclient.broker.node import Listener, Node
+    from kclient.broker.security.sasl_server import SaslServer
 
 _MOST_WAITING = 16
 _EAGER = 4 * 1024
@@ -34,19 +35,19 @@ class Session(asyncio.BufferedProtocol):
     def __init__(self, node: Node, listener: Listener) -> None:
         self.node = node
         self.listener = listener
-        self.sasl = listener.sasl_server()
-        self.principal = "User:ANONYMOUS"
-        self.client_host = ""
+        self.sasl: SaslServer | None = listener.sasl_server()
+        self.principal: str = "User:ANONYMOUS"
+        self.client_host: str = ""
         self.transport: asyncio.Transport | None = None
-        self.active_at = 0.0
-        self.busy = False
+        self.active_at: float = 0.0
+        self.busy: bool = False
         limit = listener.unauthenticated_max_bytes if self.sasl else listener.max_request_bytes
         self._frames = FrameBuffer(limit, _EAGER, _SCRATCH)
         self._waiting: deque[bytes | memoryview] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self.silent = False
+        self.silent: bool = False
         self._ended = False  # by us: what is left is not worth handling
         self._gone = False  # the client, or its network
         self._pace: int | None = None

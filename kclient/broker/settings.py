@@ -126,7 +126,7 @@ class BrokerSettings:
     """The settings of a cluster: altered for one node, altered for all, given at the start, default."""
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        self.given = dict(given or {})
+        self.given: dict[str, str] = dict(given or {})
         self.altered: dict[str, dict[str, str]] = {}  # by node, "" for all
         self.on_change: list[Callable[[], None]] = []
         self._directory: Path | None = None

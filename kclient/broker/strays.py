@@ -27,7 +27,7 @@ from kclient.broker.topic_file import NAME as LIST
 from kclient.broker.topic_file import SavedTopic
 from kclient.errors import DataDirectoryError, KafkaStorageError
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 _PARTITION = re.compile(r".+-\d+")
 _SEGMENT = re.compile(r"\d{20}\.(log|index|timeindex|snapshot)")

@@ -25,7 +25,7 @@ JOURNAL = "kclient-topics.journal"
 # So many changes, and as many again as there are topics twice over, are worth a new list.
 _LEAST_CHANGES = 1000
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class TopicJournal:

@@ -40,8 +40,8 @@ class PartitionState:
         self.topic = topic
         self.index = index
         self.replicas = replicas
-        self.leader = replicas[0]
-        self.leader_epoch = leader_epoch
+        self.leader: int = replicas[0]
+        self.leader_epoch: int = leader_epoch
         self.log = log
         # Not a set: the order in which fetches are woken must be the same in every run of a simulation.
         self.waiting: dict[asyncio.Event, None] = {}

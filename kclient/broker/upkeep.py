@@ -21,7 +21,7 @@ from kclient.threads import WAITING
 if TYPE_CHECKING:
     from kclient.broker.broker import Broker
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class Upkeep:

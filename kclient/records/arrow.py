@@ -20,10 +20,10 @@ from kclient.errors import ConfigurationError
 
 try:
     import pyarrow as pa
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         "records as Arrow batches need pyarrow: pip install 'kclient-kafka[arrow]'", name="pyarrow"
-    ) from error
+    ) from _error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

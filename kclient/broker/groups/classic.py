@@ -42,18 +42,18 @@ class ClassicGroup:
     def __init__(self, group_id: str, host: GroupHost) -> None:
         self.group_id = group_id
         self.host = host
-        self.state = State.EMPTY
-        self.previous = State.DEAD
-        self.since_ms = self._now()
-        self.generation = 0
-        self.protocol_type = ""
+        self.state: State = State.EMPTY
+        self.previous: State = State.DEAD
+        self.since_ms: int = self._now()
+        self.generation: int = 0
+        self.protocol_type: str = ""
         self.protocol_name: str | None = None
-        self.members = Members()
+        self.members: Members = Members()
         # What the members of this generation consume; None where that cannot be known.
         self.subscribed: frozenset[str] | None = None
         # Somebody came during the initial delay, which is then waited for once more.
         self.newcomers = False
-        self.timers = Timers()
+        self.timers: Timers = Timers()
 
     def __repr__(self) -> str:
         return (

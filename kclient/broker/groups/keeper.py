@@ -56,14 +56,14 @@ class GroupKeeper:
         self, store: GroupStore, clock: Clock, config: GroupConfig, topics: Topics, random: Random
     ) -> None:
         self.groups: dict[str, Group] = {}
-        self.offsets = OffsetTable()
+        self.offsets: OffsetTable = OffsetTable()
         self.config = config
         self.clock = clock
         self.random = random
         self._store = store
         self.topics = topics
         self._readers: dict[int, RecordReader] = {}
-        self.closed = False
+        self.closed: bool = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.groups)} groups{', closed' if self.closed else ''}>"

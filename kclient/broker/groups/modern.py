@@ -86,7 +86,8 @@ class ConsumerGroup(GroupChecks):
         replaces: Sequence[GroupRecord] = (),
     ) -> None:
         super().__init__(group_id, Subscriptions(around.topics))
-        self.epoch = self.assignment_epoch = FIRST_EPOCH
+        self.epoch: int = FIRST_EPOCH
+        self.assignment_epoch: int = FIRST_EPOCH
         self.targets: dict[str, Partitions] = {}
         self._around = around
         self._only_classic = only_classic
@@ -98,7 +99,7 @@ class ConsumerGroup(GroupChecks):
         self._assigned_at_ms = 0
         self._topics_stale = False
         self._resolving: asyncio.Handle | None = None
-        self.timers = GroupTimers(around.loop, self._expire)
+        self.timers: GroupTimers = GroupTimers(around.loop, self._expire)
 
     @property
     def config(self) -> GroupConfig:
@@ -292,7 +293,7 @@ class ConsumerGroup(GroupChecks):
             if targets[member_id] != self.targets.get(member_id, NOTHING):
                 self._changed.add(member_id)
         self.targets = targets
-        self.assignment_epoch: int = self.epoch
+        self.assignment_epoch = self.epoch
         self._assigned_at, self._assigned_at_ms = now, int(self._around.clock.wall() * 1000)
 
     def _move_on(self, member: Member, resubscribed: bool, owned: Partitions | None) -> Member:

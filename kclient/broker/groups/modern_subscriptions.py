@@ -29,7 +29,7 @@ class Subscriptions:
 
     def __init__(self, view: TopicView) -> None:
         self.resolved: dict[str, frozenset[str]] = {}
-        self.seen = 0
+        self.seen: int = 0
         self._view = view
 
     def names(self, member: Member) -> frozenset[str]:

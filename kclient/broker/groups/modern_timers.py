@@ -48,10 +48,10 @@ class GroupTimers:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[str], None]) -> None:
-        self.sessions = MemberTimers(loop, expired)
-        self.revocations = MemberTimers(loop, expired)
-        self.joins = MemberTimers(loop, expired)
-        self.syncs = MemberTimers(loop, expired)
+        self.sessions: MemberTimers = MemberTimers(loop, expired)
+        self.revocations: MemberTimers = MemberTimers(loop, expired)
+        self.joins: MemberTimers = MemberTimers(loop, expired)
+        self.syncs: MemberTimers = MemberTimers(loop, expired)
         self._all = (self.sessions, self.revocations, self.joins, self.syncs)
 
     def forget(self, member_id: str) -> None:

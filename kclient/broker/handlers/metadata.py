@@ -22,7 +22,7 @@ from kclient.wire.messages.metadata import (
     MetadataResponse,
 )
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 ALL_TOPIC_OPERATIONS = 3576  # a bit for each that an anonymous user has where there are no ACLs
 _FIRST_BATCHED_FIND = 4

@@ -17,7 +17,7 @@ class LeaderEpochs:
     """Epochs and their first offsets, both rising."""
 
     def __init__(self, directory: Path | None) -> None:
-        self.path = None if directory is None else directory / FILE_NAME
+        self.path: Path | None = None if directory is None else directory / FILE_NAME
         self._epochs: list[int] = []
         self._starts: list[int] = []
         if self.path is not None:

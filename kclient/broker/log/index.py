@@ -21,8 +21,8 @@ class OffsetIndex:
     __slots__ = ("offsets", "positions")
 
     def __init__(self) -> None:
-        self.offsets = array("i")
-        self.positions = array("i")
+        self.offsets: array[int] = array("i")
+        self.positions: array[int] = array("i")
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -67,8 +67,8 @@ class TimeIndex:
     __slots__ = ("offsets", "timestamps")
 
     def __init__(self) -> None:
-        self.timestamps = array("q")
-        self.offsets = array("i")
+        self.timestamps: array[int] = array("q")
+        self.offsets: array[int] = array("i")
 
     def __len__(self) -> int:
         return len(self.offsets)

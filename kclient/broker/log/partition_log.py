@@ -41,16 +41,16 @@ class PartitionLog:
     def __init__(self, directory: Path | None, config: LogConfig, clock: Clock) -> None:
         self.directory = directory
         self.config = config
-        self.start_offset = 0
+        self.start_offset: int = 0
         # Where compaction goes on.
-        self.first_dirty_offset = 0
+        self.first_dirty_offset: int = 0
         self.segments: list[Segment] = []
         # Everything before it is on the disk.
-        self.recovery_point = 0
+        self.recovery_point: int = 0
         # When the first record came that is not, in milliseconds.
         self.unsynced_since: int | None = None
-        self.epochs = LeaderEpochs(directory)
-        self.producers = Producers()
+        self.epochs: LeaderEpochs = LeaderEpochs(directory)
+        self.producers: Producers = Producers()
         self._clock = clock
         self._start_line = PartitionLine(directory, LOG_START)
         self._clean_line = PartitionLine(directory, CLEANER)

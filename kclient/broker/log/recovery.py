@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kclient.broker.log.partition_log import PartitionLog
     from kclient.records.layout import BatchHeader
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 SWAP = ".swap"
 CLEANED = ".cleaned"

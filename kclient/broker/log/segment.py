@@ -43,7 +43,7 @@ class Segment:
 
     def __init__(self, directory: Path | None, base_offset: int, created_ms: int, suffix: str = "") -> None:
         self.base_offset = base_offset
-        self.next_offset = base_offset
+        self.next_offset: int = base_offset
         self.created_ms = created_ms
         self.directory = directory
         self.store: Store
@@ -51,9 +51,9 @@ class Segment:
             self.store = MemoryStore()
         else:
             self.store = FileStore(segment_path(directory, base_offset, "log" + suffix))
-        self.offsets = OffsetIndex()
-        self.times = TimeIndex()
-        self.max_timestamp = -1
+        self.offsets: OffsetIndex = OffsetIndex()
+        self.times: TimeIndex = TimeIndex()
+        self.max_timestamp: int = -1
         self._max_timestamp_at = base_offset
         self._since_entry = 0
         self._rolling_timestamp: int | None = None

@@ -62,7 +62,7 @@ class MemoryStore(Store):
     """Keeps what was appended as it came. Reads are views, and copies only where they span appends."""
 
     def __init__(self) -> None:
-        self.size = 0
+        self.size: int = 0
         self._starts: list[int] = []
         self._pieces: list[bytes] = []
 
@@ -88,7 +88,7 @@ class MemoryStore(Store):
             self._pieces.pop()
         if self._starts:
             self._pieces[-1] = self._pieces[-1][: size - self._starts[-1]]
-        self.size: int = size
+        self.size = size
 
     def close(self) -> None:
         """Holds nothing that must be given back."""
@@ -101,9 +101,9 @@ class FileStore(Store):
     """A file. `path` may change under it: see `rename`."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path: Path = path
         with storage_errors("looking at", path):
-            self.size = path.stat().st_size if path.exists() else 0
+            self.size: int = path.stat().st_size if path.exists() else 0
             if self.size == 0:
                 path.touch()
 
@@ -130,7 +130,7 @@ class FileStore(Store):
         descriptor = self._descriptor()
         with storage_errors("truncating", self.path):
             os.ftruncate(descriptor, size)
-        self.size: int = size
+        self.size = size
 
     def close(self) -> None:
         descriptor = _open_files.pop(self, None)

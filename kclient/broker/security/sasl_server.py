@@ -88,8 +88,8 @@ class SaslServer:
         self._exchange: Exchange | None = None
         self._established: str | None = None  # the mechanism of the first login
         self._renewed_at: float | None = None
-        self.principal = ANONYMOUS
-        self.raw_tokens = False  # after SaslHandshake v0: frames hold tokens alone, for `raw`
+        self.principal: str = ANONYMOUS
+        self.raw_tokens: bool = False  # after SaslHandshake v0: frames hold tokens alone, for `raw`
         self.must_reauthenticate_by: float | None = None  # wall clock
 
     def __repr__(self) -> str:
