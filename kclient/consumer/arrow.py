@@ -64,10 +64,10 @@ class Room:
 
     def __init__(self, most: int | None) -> None:
         self._exact = most is not None
-        self.rows = MOST_ROWS if most is None else most
+        self.rows: int = MOST_ROWS if most is None else most
         size = MOST_BYTES if most is None else MOST_BYTES_OF_ROWS
-        self.size = min(size, COLUMN_BYTES // _REPLACEMENT)
-        self.taken = 0
+        self.size: int = min(size, COLUMN_BYTES // _REPLACEMENT)
+        self.taken: int = 0
 
     @property
     def full(self) -> bool:

@@ -117,7 +117,7 @@ class Errands:
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = ring
         self._waiting: deque[Errand] = deque()
-        self.running = False  # on the thread that may ask for records
+        self.running: bool = False  # on the thread that may ask for records
 
     def carry(self, call: Callable[[], object]) -> Awaitable[None]:
         """Have a call made; on the client's loop."""

@@ -22,8 +22,8 @@ class Frame:
     __slots__ = ("chunks", "size")
 
     def __init__(self, size: int) -> None:
-        self.size = size
-        self.chunks = 0
+        self.size: int = size
+        self.chunks: int = 0
 
 
 class FetchBuffer:
@@ -37,9 +37,9 @@ class FetchBuffer:
         on_room: Callable[[], None],
     ) -> None:
         self.limit = limit
-        self.held = 0
-        self.reserved = 0  # for answers that are under way
-        self.starved = False  # somebody waits, and nothing of what is held is for him
+        self.held: int = 0
+        self.reserved: int = 0  # for answers that are under way
+        self.starved: bool = False  # somebody waits, and nothing of what is held is for him
         self._lock = lock
         self._on_data = on_data
         self._on_room = on_room

@@ -98,15 +98,15 @@ class Chunk:
         position: int,
     ) -> None:
         self._batches = deque(batches)
-        self.cursor = cursor
-        self.frame = frame
-        self.next_offset = cursor.fetch_offset
-        self.next_epoch = cursor.fetch_epoch  # of the last batch, which may not be one that is shown
-        self.position = position if self._batches else self.next_offset
-        self.epoch = cursor.epoch if self._batches else self.next_epoch
+        self.cursor: Cursor = cursor
+        self.frame: Frame = frame
+        self.next_offset: int = cursor.fetch_offset
+        self.next_epoch: int = cursor.fetch_epoch  # of the last batch, which may not be one that is shown
+        self.position: int = position if self._batches else self.next_offset
+        self.epoch: int = cursor.epoch if self._batches else self.next_epoch
         # What the application is told when it gets here; `resets` goes on by the reset policy instead.
         self.failure: KafkaError | None = None
-        self.resets = False
+        self.resets: bool = False
         # What it is told before: of a record that could not be deserialized. Once; then that is tried again.
         self.trouble: Exception | None = None
         self._passed = -1  # the poison record that was let pass last

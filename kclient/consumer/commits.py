@@ -44,7 +44,7 @@ from kclient.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kclient.usercode import report
 from kclient.wire.messages.group_offsets import OffsetCommitRequest
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 _LAST_WITH_TOPIC_NAMES = 9
 _NO_GENERATION = -1

@@ -17,7 +17,7 @@ from kclient.consumer.unreadable import Found, Key
 from kclient.errors import AuthorizationError, InvalidTopicError, KafkaError
 from kclient.reminders import IN_CALLS, IN_LOG, Reminders, Rhythm
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # A group that is joined, or rebalances, has time to give something; then one line is enough.
 _STANDBY = Rhythm(30.0, float("inf"), float("inf"))

@@ -109,33 +109,34 @@ class Cursor:
     def __init__(
         self, partition: TopicPartition, *, target: int | None = None, by_policy: bool = False
     ) -> None:
-        self.partition = partition
+        self.partition: TopicPartition = partition
         # What to reset to; None asks the group first, unless `by_policy`, and then the reset policy.
-        self.target = target
+        self.target: int | None = target
         self.state = State.LOOKING_UP if target is None and not by_policy else State.RESETTING
-        self.paused = False
-        self.fenced = False
+        self.paused: bool = False
+        self.fenced: bool = False
         # Records that are being handed out one by one; while there are some, they know the position.
         self.hand: Hand | None = None
         # Where the records in the application's hands are counted on, if a truncation has replaced this.
         self.heir: Cursor | None = None
         self._position: int | None = None
-        self.epoch = NO_EPOCH  # of the record before the position
+        self.epoch: int = NO_EPOCH  # of the record before the position
         # The position when the application last asked for more: all before it counts as processed.
         self.processed: tuple[int, int] | None = None
-        self.committed = -1  # nothing before this is owed to the group: reading began there, or it has it
-        self.fetch_offset = -1
-        self.fetch_epoch = NO_EPOCH
+        # Nothing before this is owed to the group: reading began there, or it has it.
+        self.committed: int = -1
+        self.fetch_offset: int = -1
+        self.fetch_epoch: int = NO_EPOCH
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.last_fetch: int | None = None  # when the last answer came, in milliseconds since the epoch
         # A broker has been asked and has not answered: nobody else may be asked meanwhile.
-        self.asked = False
-        self.leader_epoch = NO_EPOCH
+        self.asked: bool = False
+        self.leader_epoch: int = NO_EPOCH
         self.replica: int | None = None
-        self.replica_until = 0.0
-        self.max_bytes = 0  # what a batch that did not fit needs
-        self.not_before = 0.0
+        self.replica_until: float = 0.0
+        self.max_bytes: int = 0  # what a batch that did not fit needs
+        self.not_before: float = 0.0
         self.backoff: Backoff | None = None
         self.trouble: KafkaError | None = None  # what the last answer about it was, if that was an error
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kclient.records.batch import RecordBatch
     from kclient.records.objects import BytesRecord
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 Deserializer = Callable[[bytes], Any]
 _offset, _key, _value = attrgetter("offset"), attrgetter("key"), attrgetter("value")
@@ -56,9 +56,9 @@ class Decoder:
         self._key = key_deserializer
         self._value = value_deserializer
         # Whether records pass through as they are, so that `deserialized` need not be called.
-        self.plain = key_deserializer is None and value_deserializer is None
+        self.plain: bool = key_deserializer is None and value_deserializer is None
         self._on_poison = on_poison
-        self.poisoned = 0
+        self.poisoned: int = 0
 
     def records(self, batch: RecordBatch, partition: TopicPartition, start: int) -> list[BytesRecord]:
         """The records from offset `start` on, as bytes."""

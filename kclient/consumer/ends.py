@@ -18,7 +18,7 @@ from kclient.errors import KafkaError
 if TYPE_CHECKING:
     from kclient.consumer.reader import Reader
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds between two questions; and from a pause, or a full buffer, to the first.
 _EVERY = 1.0

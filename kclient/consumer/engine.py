@@ -67,30 +67,31 @@ class Engine:
     ) -> None:
         self.config = config
         self.bell = bell
-        self.clock = clock or SystemClock()
-        self.counters = Counters()
-        self.subscription = Subscription(
+        self.clock: Clock = clock or SystemClock()
+        self.counters: Counters = Counters()
+        self.subscription: Subscription = Subscription(
             exclude_internal_topics=config.exclude_internal_topics,
             lock=lock,
             on_change=self.changed,
             on_wake=bell.ring,
         )
-        self.buffer = FetchBuffer(
+        self.buffer: FetchBuffer = FetchBuffer(
             config.prefetch_max_bytes, self.subscription.lock, bell.ring, self._room_appeared
         )
-        self.decoder = Decoder(config.key_deserializer, config.value_deserializer, config.on_poison)
+        self.decoder: Decoder = Decoder(config.key_deserializer, config.value_deserializer, config.on_poison)
         hooks = Hooks(config.hooks) if config.hooks else None
-        self.poller = Poller(self.subscription, self.buffer, self.decoder, self.counters, hooks)
+        self.poller: Poller = Poller(self.subscription, self.buffer, self.decoder, self.counters, hooks)
         self.subscription.takes_one_by_one = self.poller.has_moved
         self.cluster: Cluster | None = None
         self.reader: Reader | None = None
         self.group: Group | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.closed = False
-        self.ending = Ending()
-        self.opening = Opening(self)
-        self.forked = self._cut_short = False
-        self.woken = False
+        self.closed: bool = False
+        self.ending: Ending = Ending()
+        self.opening: Opening = Opening(self)
+        self.forked: bool = False
+        self._cut_short = False
+        self.woken: bool = False
         self.last_poll: float | None = None
         self._threads = lock is not None
         self._sees_all_topics = False  # or has asked for them

@@ -15,7 +15,7 @@ from kclient.usercode import report
 if TYPE_CHECKING:
     from kclient.errors import KafkaError
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class ConsumerHook(Protocol):

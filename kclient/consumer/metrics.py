@@ -32,11 +32,11 @@ class Counters:
     __slots__ = ("bytes", "fetch_seconds", "fetches", "polls", "records")
 
     def __init__(self) -> None:
-        self.records = 0
-        self.bytes = 0
-        self.fetches = 0
-        self.fetch_seconds = 0.0
-        self.polls = 0
+        self.records: int = 0
+        self.bytes: int = 0
+        self.fetches: int = 0
+        self.fetch_seconds: float = 0.0
+        self.polls: int = 0
 
     def fetched(self, seconds: float) -> None:
         self.fetches += 1

@@ -32,7 +32,7 @@ class Opening:
         self._engine = engine
         self._starts = 0  # under way
         # Whether the metadata is of all topics, or will be.
-        self.sees_all_topics = False
+        self.sees_all_topics: bool = False
         self._disconnected: Cluster | None = None
         self._used = False  # by calls other than `start`: who makes those has to close the consumer
 

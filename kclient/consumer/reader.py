@@ -32,7 +32,7 @@ from kclient.consumer.worker import Worker
 from kclient.errors import AuthorizationError, InvalidTopicError, KafkaConnectionError, KafkaError
 from kclient.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class Reader:
@@ -54,14 +54,14 @@ class Reader:
         self.clock = clock
         self.metrics = counters
         self.store: OffsetStore | None = None
-        self.policy = Policy(
+        self.policy: Policy = Policy(
             check_crcs=config.check_crcs,
             committed_only=config.isolation_level == "read_committed",
             may_reset=config.auto_offset_reset != "none",
             limits=config.limits,
         )
         self.last_error: KafkaError | None = None
-        self.complaints = Complaints(self._end_waiting, self.look_soon)
+        self.complaints: Complaints = Complaints(self._end_waiting, self.look_soon)
         # Says so, if this consumer belongs to a group and was given nothing.
         self.standby: Callable[[], str | None] = lambda: None
         self._loop = asyncio.get_running_loop()

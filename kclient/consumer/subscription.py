@@ -35,9 +35,9 @@ class Subscription:
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
         self.server_pattern: str | None = None
-        self.by_hand = False  # partitions were assigned by the application
+        self.by_hand: bool = False  # partitions were assigned by the application
         # The application unsubscribed and the group has not given up yet what is in `cursors`.
-        self.leaving = False
+        self.leaving: bool = False
         self.cursors: dict[TopicPartition, Cursor] = {}
         self._exclude_internal_topics = exclude_internal_topics
         self._on_change = on_change

@@ -86,7 +86,7 @@ class Accumulator:
         self.lock = lock
         self._wake = wake
         self._now = now
-        self.moment = stamps.moment
+        self.moment: Callable[[], float] = stamps.moment
         self._tick = stamps.tick
         self._open: dict[str, Chunk] = {}
         # The open chunks for callers that append by themselves, in the way of `append`, what needs neither a
@@ -115,9 +115,9 @@ class Accumulator:
         # Whether those who come next may append quickly. Not while callers on the loop wait for their turn.
         self.ahead = True
         # How often memory was given back, or a reason to wait for it went away.
-        self.given_back = 0
+        self.given_back: int = 0
         # A chunk was full since this was last looked at: a caller on the loop should give it a turn.
-        self.crowded = False
+        self.crowded: bool = False
 
     def __repr__(self) -> str:
         claimed = f"{self._claimed} of {self._memory} bytes claimed"

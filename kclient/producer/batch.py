@@ -68,22 +68,22 @@ class Batch:
     )
 
     def __init__(self, parts: list[Part], number: tuple[int, ...], identity: Identity, sequence: int) -> None:
-        self.parts = parts
-        self.number = number
-        self.count = sum(map(len, parts))
-        self.size = sum(part.size for part in parts)
-        self.created = parts[0].chunk.opened
-        self.deadline = parts[0].chunk.deadline
-        self.identity = identity
-        self.sequence = sequence
-        self.records = b""
-        self.plain_size = 0
-        self.attempts = 0
-        self.sent_at = 0.0
-        self.first = True
-        self.log = 0
-        self.refused = False
-        self.over = False
+        self.parts: list[Part] = parts
+        self.number: tuple[int, ...] = number
+        self.count: int = sum(map(len, parts))
+        self.size: int = sum(part.size for part in parts)
+        self.created: float = parts[0].chunk.opened
+        self.deadline: float = parts[0].chunk.deadline
+        self.identity: Identity = identity
+        self.sequence: int = sequence
+        self.records: bytes = b""
+        self.plain_size: int = 0
+        self.attempts: int = 0
+        self.sent_at: float = 0.0
+        self.first: bool = True
+        self.log: int = 0
+        self.refused: bool = False
+        self.over: bool = False
         self.last_error: KafkaError | None = None
 
     def __repr__(self) -> str:

@@ -50,13 +50,13 @@ class Core:
 
     def __init__(self, config: ProducerConfig, *, threads: bool, random: Random | None = None) -> None:
         self.config = config
-        self.loop = asyncio.get_running_loop()
-        self.cluster = Cluster(config, auto_create_topics=True, random=random)
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.cluster: Cluster = Cluster(config, auto_create_topics=True, random=random)
         wake = self._wake_from_thread if threads else self._wake
         clock = config.clock
         stamps = SystemStamps() if clock is None else GivenStamps(clock, fine_time(self.loop))
-        self.accumulator = Accumulator(config, brief_lock(), wake, self.loop.time, stamps)
-        self.dispatcher = Dispatcher(config, self.cluster, self.accumulator)
+        self.accumulator: Accumulator = Accumulator(config, brief_lock(), wake, self.loop.time, stamps)
+        self.dispatcher: Dispatcher = Dispatcher(config, self.cluster, self.accumulator)
         self.dispatcher.start()
         self.cluster.tasks.when_failed(self.accumulator.refuse)
         self.cluster.metadata.start()
@@ -65,13 +65,13 @@ class Core:
         # Closing has delivered what was there before it: callbacks had their chance to send more.
         self._last_words_said = False
         # What was not delivered when it ended, in words; empty where all was.
-        self.given_up = ""
+        self.given_up: str = ""
         # Whether the end of the program was told that there were such, see `unclosed`.
         self.said_lost = False
         self._last_metrics: ProducerMetrics | None = None
         # Whether that is given up, and tasks and connections are told to end.
-        self.ended = False
-        self.ending = Ending()
+        self.ended: bool = False
+        self.ending: Ending = Ending()
 
     def _wake(self, urgency: Urgency) -> None:
         self.dispatcher.wake(urgency)

@@ -36,7 +36,7 @@ from kclient.usercode import report
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Marks in a list of watchers how far the drain has taken it.
 _CUT = None
@@ -84,28 +84,28 @@ class Chunk:
         deadline: float,
         thread: int = 0,
     ) -> None:
-        self.topic = topic
+        self.topic: str = topic
         # What makes deliveries of one chunk equal, also to those who have a part of it only.
-        self.origin = object()
+        self.origin: object = object()
         self.flat: list[Any] = []
-        self.end = 0  # the length of that list, for those who may not call anything
+        self.end: int = 0  # the length of that list, for those who may not call anything
         # Whether records may be appended: it is neither full nor drained.
-        self.open = True
+        self.open: bool = True
         # Whether there is an `Odd` among the values.
-        self.odd = False
+        self.odd: bool = False
         # The timestamps of records that come without one: place, time, place, time ..., each the time from
         # that place on; the last of them, and until when it holds: see `stamps`.
         self.ticks: list[int] = []
-        self.ticked = -1
-        self.until = NEVER
+        self.ticked: int = -1
+        self.until: float = NEVER
         self.columns: Columns | None = None
-        self.size = 0
-        self.limit = 0
-        self.opened = opened
-        self.deadline = deadline
+        self.size: int = 0
+        self.limit: int = 0
+        self.opened: float = opened
+        self.deadline: float = deadline
         self.parts: list[Part] = []
         # Records that are not settled; counted from the drain on.
-        self.left = 0
+        self.left: int = 0
         # Whom to call: place, watcher, place, watcher ..., None from the drain on.
         self.noted: list[Any] | None = []
         # At which length of that list the indices of places in it were looked up, and what was found.
@@ -113,9 +113,9 @@ class Chunk:
         # Whom to call of those who came later, by the places of records.
         self.watched: dict[int, Watcher] = {}
         self.finished: list[Callable[[], object]] = []
-        self.lock = lock
+        self.lock: AbstractContextManager[object] = lock
         # Where watchers are called, unless they came from another loop: the thread of the producer's.
-        self.thread = thread
+        self.thread: int = thread
         # The parts of which the second knows where each record is.
         self._found: tuple[list[Part], dict[int, tuple[Part, int]]] | None = None
 

@@ -71,9 +71,9 @@ class Dispatcher:
         )
         patience = config.partitioner_availability_timeout_ms / 1000
         self._routing = Routing(cluster, rules, patience, self._make_sender)
-        self.ledger = Ledger(accumulator.release)
+        self.ledger: Ledger = Ledger(accumulator.release)
         self.last_failure: KafkaError | None = None  # why records failed last
-        self.counters = Counters(self._loop.time())
+        self.counters: Counters = Counters(self._loop.time())
         self._partitioner = make_partitioner(config.partitioner)
         self._spreads: dict[str, Spread] = {}
         self._homeless: list[Chunk] = []

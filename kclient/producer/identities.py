@@ -13,7 +13,7 @@ from kclient.errors import KafkaError, KafkaTimeoutError, error_for
 from kclient.producer.batch import Identity
 from kclient.wire.messages.transactions import InitProducerIdRequest
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 _NO_TIMEOUT = 0x7FFF_FFFF
 

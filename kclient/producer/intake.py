@@ -29,7 +29,7 @@ class Intake:
         self._counts: list[int] = []
         self._refusal: KafkaError | None = None
         # How many records are in the accumulator.
-        self.taken = 0
+        self.taken: int = 0
 
     def __enter__(self) -> Self:
         return self

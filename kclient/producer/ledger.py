@@ -19,7 +19,7 @@ class Ledger:
         self._open: dict[Chunk, None] = {}
         self._waiting: list[tuple[set[Chunk], asyncio.Future[None]]] = []
         # Whether callbacks are being called.
-        self.telling = False
+        self.telling: bool = False
 
     def __repr__(self) -> str:
         return f"<Ledger {self.records} records open>"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kclient.producer.config import ProducerConfig
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

@@ -66,17 +66,17 @@ class Counters:
 
     def __init__(self, now: float) -> None:
         self._began = now
-        self.records = Meter()
-        self.bytes = Meter()
-        self.plain_bytes = Meter()
-        self.encoded_bytes = Meter()
-        self.batches = Meter()
-        self.requests = Meter()
-        self.sent = Meter()
-        self.retries = Meter()
-        self.errors = Meter()
-        self.queued = Meter()
-        self.answered = Meter()
+        self.records: Meter = Meter()
+        self.bytes: Meter = Meter()
+        self.plain_bytes: Meter = Meter()
+        self.encoded_bytes: Meter = Meter()
+        self.batches: Meter = Meter()
+        self.requests: Meter = Meter()
+        self.sent: Meter = Meter()
+        self.retries: Meter = Meter()
+        self.errors: Meter = Meter()
+        self.queued: Meter = Meter()
+        self.answered: Meter = Meter()
 
     def snapshot(self, now: float, in_flight: int, buffer_used: int, buffer_total: int) -> ProducerMetrics:
         span = max(1.0, min(float(_WINDOW), now - self._began))

@@ -85,19 +85,19 @@ class Outbox:
     )
 
     def __init__(self, topic: str, partition: int, rules: Rules, backoff: Backoff) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = NO_UUID
+        self.topic: str = topic
+        self.partition: int = partition
+        self.topic_id: UUID = NO_UUID
         self.leader: int | None = None
-        self.leader_epoch = -1
+        self.leader_epoch: int = -1
         self.waiting: deque[Part] = deque()
         self.returned: list[Batch] = []
         self.flying: list[Batch] = []
         # Of everything that is not settled.
-        self.bytes = 0
+        self.bytes: int = 0
         self.identity: Identity | None = None if rules.idempotent else ANONYMOUS
-        self.not_before = 0.0
-        self.backoff = backoff
+        self.not_before: float = 0.0
+        self.backoff: Backoff = backoff
         self.last_error: KafkaError | None = None
         self._rules = rules
         self._waiting_bytes = 0

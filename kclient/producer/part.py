@@ -126,21 +126,21 @@ class Part:
         watchers: Sequence[Watcher | None] | None = None,
     ) -> None:
         # Taken away once it is settled: with it, chunk and parts are a circle, which only the collector ends.
-        self.chunk = chunk
-        self.origin = chunk.origin
-        self.topic = chunk.topic
-        self.partition = partition
+        self.chunk: Chunk = chunk
+        self.origin: object = chunk.origin
+        self.topic: str = chunk.topic
+        self.partition: int = partition
         self._places = places
-        self.keys = keys
-        self.values = values
-        self.times = times
-        self.headers = headers
-        self.size = size
-        self.watchers = watchers
-        self.settled = False
-        self.base_offset = _UNKNOWN_OFFSET
-        self.append_time = -1
-        self.log_start_offset = -1
+        self.keys: Sequence[bytes | None] = keys
+        self.values: Sequence[bytes | None] = values
+        self.times: int | Sequence[int] = times
+        self.headers: Sequence[Sequence[Header]] | None = headers
+        self.size: int = size
+        self.watchers: Sequence[Watcher | None] | None = watchers
+        self.settled: bool = False
+        self.base_offset: int = _UNKNOWN_OFFSET
+        self.append_time: int = -1
+        self.log_start_offset: int = -1
         self.error: KafkaError | None = None
         # Errors of single records by their rank, where the broker names them.
         self.errors: dict[int, KafkaError] | None = None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kclient.producer.config import ProducerConfig
     from kclient.producer.delivery import Delivery
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 _LATEST = (1 << 63) - 1
 # The hooks whose `on_delivery` runs on this thread.
@@ -87,7 +87,7 @@ class Told:
 
     def __init__(self, config: ProducerConfig, record: ProducerRecord) -> None:
         self._hooks = config.hooks
-        self.record = record
+        self.record: ProducerRecord = record
         self.note: list[Any] | None = None
 
     def __enter__(self) -> Self:

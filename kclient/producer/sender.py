@@ -83,7 +83,7 @@ class Sender:
     def __init__(self, node_id: int, cluster: Cluster, config: ProducerConfig, reports: Reports) -> None:
         self.node_id = node_id
         self.busy: dict[Outbox, None] = {}
-        self.in_flight = 0
+        self.in_flight: int = 0
         self.last_error: KafkaError | None = None
         self._cluster = cluster
         self._reports = reports

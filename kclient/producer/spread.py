@@ -6,7 +6,7 @@ tell, and columns are cut by index in C. Small chunks take the plain way, which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, cast
@@ -41,7 +41,7 @@ class Spread:
     def __init__(self, partitioner: Partitioner, sticky: StickyChoice) -> None:
         self._partitioner = partitioner
         self._sticky = sticky
-        self.sent = sticky.sent
+        self.sent: Callable[[int], None] = sticky.sent
         self._keyed = partitioner if isinstance(partitioner, KeyedPartitioner) else None
         # Whether it is known without asking that records without a key go to the sticky partition.
         self._leaves_keyless = type(partitioner) in (KeyHash, Sticky)

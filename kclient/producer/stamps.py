@@ -40,7 +40,7 @@ class Stamps(Protocol):
 class SystemStamps:
     """The machine's clock."""
 
-    moment = staticmethod(monotonic)
+    moment: Callable[[], float] = staticmethod(monotonic)
 
     @staticmethod
     def tick() -> Tick:

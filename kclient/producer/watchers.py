@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kclient.producer.delivery import Delivery
     from kclient.producer.part import Watcher
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 def call(watcher: Watcher, delivery: Delivery) -> None:

@@ -42,7 +42,7 @@ from kclient.wire.messages.classic_groups import (
     SyncGroupRequest,
 )
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Response)
 
@@ -54,7 +54,7 @@ class ClassicMember:
     """One member. `identity` is who it is to the coordinator: without a generation, or an id, if lost."""
 
     def __init__(self, context: GroupContext, assignors: Sequence[Assignor]) -> None:
-        self.state = State.OUT
+        self.state: State = State.OUT
         self.last_heartbeat: float | None = None
         self._context = context
         self._assignors = {assignor.name: assignor for assignor in assignors}

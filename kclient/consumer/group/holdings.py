@@ -21,7 +21,7 @@ from kclient.types import TopicPartition
 CommitBefore = Callable[[Collection[TopicPartition], Deadline], Awaitable[None]]
 Show = Callable[[KafkaError], None]
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class Holdings:
@@ -36,7 +36,7 @@ class Holdings:
     ) -> None:
         self.owned: frozenset[TopicPartition] = frozenset()
         self.listener: object | None = None
-        self.lock = asyncio.Lock()
+        self.lock: asyncio.Lock = asyncio.Lock()
         self._positions = positions
         self._commit = commit
         self._inside = inside

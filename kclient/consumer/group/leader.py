@@ -18,7 +18,7 @@ from kclient.errors import KafkaError
 from kclient.types import TopicPartition
 from kclient.usercode import failure, let_out, report
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

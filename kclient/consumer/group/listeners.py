@@ -17,7 +17,7 @@ from kclient.errors import KafkaError
 from kclient.types import TopicPartition
 from kclient.usercode import call, failure, let_out
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 REVOKED, ASSIGNED, LOST = "on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost"
 

@@ -27,7 +27,7 @@ from kclient.consumer.seam import GroupHealth, GroupSettings, Positions
 from kclient.errors import ConfigurationError, KafkaError, TopicAuthorizationFailedError
 from kclient.types import GroupMetadata
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # The state of a member, of either protocol, whose group has shared the partitions.
 STABLE = "stable"
@@ -85,7 +85,7 @@ class Membership:
         self._last_error: KafkaError | None = None
         self._coordinator = GroupCoordinator(cluster, settings.group_id)
         self._liveness = Liveness(positions, settings.max_poll_interval_ms)
-        self.commits = Commits(cluster, settings, positions, self._coordinator, lambda: self._member)
+        self.commits: Commits = Commits(cluster, settings, positions, self._coordinator, lambda: self._member)
         self._holdings = Holdings(
             positions, self.commits.before_revoking, self._show, lambda: self._member.inside
         )

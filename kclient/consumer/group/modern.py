@@ -40,7 +40,7 @@ from kclient.wire.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
 )
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # The coordinator makes assignments for many changes at once, a second or so later, and says so in the answer
 # to the heartbeat after that: whoever has just told it something looks again soon, for a while.
@@ -55,7 +55,7 @@ class ModernMember:
     """One member, under one id for as long as the consumer lives."""
 
     def __init__(self, context: GroupContext) -> None:
-        self.state = State.OUT
+        self.state: State = State.OUT
         self.last_heartbeat: float | None = None
         self._context = context
         self._loop = asyncio.get_running_loop()

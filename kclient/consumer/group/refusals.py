@@ -33,7 +33,7 @@ from kclient.errors import (
 )
 from kclient.reminders import Reminders, Rhythm
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Two processes with one instance id would throw each other out for ever. The others are about what this
 # client was told to be: only another configuration, or another cluster, changes the answer.
