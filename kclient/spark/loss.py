@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kclient.errors import PositionError
 from kclient.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 ADVICE = "set failOnDataLoss=false to go on with what is there, or begin anew with another checkpoint"
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from kclient.errors import ConfigurationError
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 KAFKA = "kafka."
 _LISTENERS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")

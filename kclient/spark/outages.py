@@ -19,7 +19,7 @@ from kclient.errors import ClientClosedError
 if TYPE_CHECKING:
     from kclient.producer import Producer
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds after which a wait is worth a line, and the longest pause until the next one.
 _FIRST = 2.0

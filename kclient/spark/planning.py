@@ -45,7 +45,7 @@ class Task(InputPartition):
 
     def __init__(self, ranges: Sequence[Range]) -> None:
         super().__init__(tuple(ranges))
-        self.ranges = tuple(ranges)
+        self.ranges: tuple[Range, ...] = tuple(ranges)
 
 
 def ranges_between(

@@ -17,7 +17,7 @@ from kclient.config import ClientConfig
 from kclient.errors import ConfigurationError, KafkaError
 from kclient.properties import translated
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=ClientConfig)
 

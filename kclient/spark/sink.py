@@ -31,7 +31,7 @@ from kclient.spark.outages import RowsWaiting
 from kclient.spark.properties import as_given, in_given_names
 from kclient.spark.rows import Plan
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Rows that are turned into a batch where Spark gives them one by one.
 _ROWS = 10_000
@@ -185,7 +185,7 @@ def _stream_class() -> type[Any]:
     return type("StreamWriter", (_Sink, _STREAM_ARROW), {"__module__": __name__})
 
 
-StreamWriter = _stream_class()
+StreamWriter: type[Any] = _stream_class()
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:

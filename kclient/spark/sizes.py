@@ -24,7 +24,7 @@ from kclient.spark.session import Session
 from kclient.types import TopicPartition
 from kclient.wire.messages.fetch import FetchRequest, FetchResponse
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 # Of one partition: several batches where they are small, one where they are large.
 _BYTES = 64 << 10

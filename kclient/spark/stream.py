@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kclient.spark.directory import Directory
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
