@@ -76,6 +76,11 @@ def _is_payload(kind: Any) -> bool:
     return _has_offsets(kind) or _is_view(kind) or types.is_fixed_size_binary(kind) or types.is_null(kind)
 
 
+def shares_bytes(kind: Any) -> bool:
+    """Whether rows of a key or value may lie in the same bytes."""
+    return not (_has_offsets(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind))
+
+
 def _has_offsets(kind: Any) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_string(kind) or _is_large(kind)
 
@@ -138,7 +143,10 @@ def as_binary(array: Any) -> pa.Array[Any]:
     """A key or value, of less than 2 GiB, as bytes with 32-bit offsets; text as its UTF-8."""
     array = plain(array)
     if pa.types.is_dictionary(array.type):
-        array = as_binary(array.dictionary.take(array.indices))
+        words = array.dictionary
+        if _is_view(words.type):  # as of Polars' categories; Arrow has no `take` for them
+            words = words.cast(pa.large_binary())
+        array = as_binary(words.take(array.indices))
     kind = array.type
     if pa.types.is_binary(kind):
         return array  # type: ignore[no-any-return]

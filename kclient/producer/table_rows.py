@@ -32,7 +32,7 @@ _OF_READING = {"topic", "offset", "timestamp_type", "timestampType"}
 _INDEX = "__index_level_"
 # Fewer records than this are sent faster as objects.
 _FEW = 48
-# Bytes of keys and values that are made ready at a time, and rows below which batches are joined.
+# Bytes of keys and values that are made ready at a time, and rows below which smaller batches are joined.
 _PIECE_BYTES = 1 << 25
 _JOINED_ROWS = 4_096
 
@@ -45,6 +45,11 @@ class _Piece(NamedTuple):
     keys: pa.Array[Any] | None
     times: NDArray[np.int64] | None
     partitions: list[int | None] | None
+
+    @property
+    def nbytes(self) -> int:
+        """Of keys and values."""
+        return self.values.nbytes + (0 if self.keys is None else self.keys.nbytes)
 
     def many(self, topic: str) -> Many:
         """Keys and values stay where they are if they are of moderate length, else they become objects."""
@@ -76,16 +81,18 @@ class Rows:
         pandas = sys.modules.get("pandas")
         if pandas is not None and isinstance(table, pandas.DataFrame):
             return self._frame(table)
-        if isinstance(table, pa.RecordBatch) or hasattr(table, "__arrow_c_array__"):
-            table = pa.Table.from_batches([pa.record_batch(table)])
+        try:
+            if isinstance(table, pa.RecordBatch) or hasattr(table, "__arrow_c_array__"):
+                table = pa.Table.from_batches([pa.record_batch(table)])
+            elif not isinstance(table, pa.Table) and hasattr(table, "__arrow_c_stream__"):
+                table = pa.RecordBatchReader.from_stream(table)
+        except pa.ArrowInvalid as error:  # a single column: an array, a series
+            raise TypeError(_no_table(table)) from error
         if isinstance(table, pa.Table):
             return self._table(table)
-        if hasattr(table, "__arrow_c_stream__"):
-            return self._stream(pa.RecordBatchReader.from_stream(table))
-        raise TypeError(
-            f"{type(table).__name__} is no table: give an Arrow table, record batch or reader, "
-            "a pandas frame, or what speaks Arrow's C interface, as Polars' frames and DuckDB's relations do"
-        )
+        if isinstance(table, pa.RecordBatchReader):
+            return self._stream(table)
+        raise TypeError(_no_table(table))
 
     def _table(self, table: pa.Table) -> Source:
         self._check_columns(table.schema)
@@ -93,7 +100,7 @@ class Rows:
             columns = {name: table.column(name) for name in _FIELDS if name in table.schema.names}
             return Source([self._of_objects(columns, 0)], at_once=True)
         batches = table.to_batches()
-        if table.nbytes <= _PIECE_BYTES:
+        if _fits_in_a_piece(table, batches):
             return Source(list(self._pieces(batches)), at_once=True)
         highest = -1
         for first, batch in _numbered(batches):
@@ -115,6 +122,7 @@ class Rows:
     def _frame(self, frame: Any) -> Source:
         """A pandas frame. Columns that Arrow would change, or cannot hold, stay Python's objects."""
         _check_names([str(name) for name in frame.columns])
+        _check_index(frame.index.names)
         columns: dict[str, Any] = {}
         for name in _FIELDS:
             if name in frame.columns:
@@ -186,13 +194,17 @@ class Rows:
 
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Many]:
         waiting: list[_Piece] = []
-        rows = 0
+        rows = size = 0
         for piece in self._cut(batches):
+            if waiting and size + piece.nbytes > _PIECE_BYTES:
+                yield _joined(waiting).many(self._topic)
+                waiting, rows, size = [], 0, 0
             waiting.append(piece)
             rows += len(piece.values)
+            size += piece.nbytes
             if rows >= _JOINED_ROWS:
                 yield _joined(waiting).many(self._topic)
-                waiting, rows = [], 0
+                waiting, rows, size = [], 0, 0
         if waiting:
             yield _joined(waiting).many(self._topic)
 
@@ -228,6 +240,38 @@ def _check_names(names: Sequence[str]) -> None:
             )
     if "value" not in names:
         raise ValueError(f"the table has the columns {list(names)}: 'value' is missing")
+
+
+def _check_index(names: Sequence[Any]) -> None:
+    """Refuse a frame whose index is a field of records: it would be lost."""
+    for name in names:
+        if name in _FIELDS:
+            raise ValueError(
+                f"the frame's index is {name!r}, and only columns are sent: make it one with reset_index(), "
+                "or leave it out with reset_index(drop=True)"
+            )
+
+
+def _no_table(given: Any) -> str:
+    return (
+        f"{type(given).__name__} is no table: give an Arrow table, record batch or reader, "
+        "a pandas frame, or what speaks Arrow's C interface, as Polars' frames and DuckDB's relations do"
+    )
+
+
+def _fits_in_a_piece(table: pa.Table, batches: Sequence[pa.RecordBatch]) -> bool:
+    """Also written out, row by row: dictionaries, runs and views have many rows that share their bytes."""
+    if table.nbytes > _PIECE_BYTES:
+        return False
+    return (
+        sum(
+            table_columns.extent(batch.column(name))[1]
+            for name in ("value", "key")
+            if name in table.schema.names and table_columns.shares_bytes(table.schema.field(name).type)
+            for batch in batches
+        )
+        <= _PIECE_BYTES
+    )
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

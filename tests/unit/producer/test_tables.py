@@ -151,6 +151,21 @@ def test_a_table_of_many_chunks_is_not_copied_as_a_whole() -> None:
     assert table.nbytes > 150_000_000
 
 
+@pytest.mark.parametrize("kind", ["dictionary", "runs", "chunks"])
+def test_long_rows_that_share_their_bytes_are_not_written_out_as_a_whole(kind: str) -> None:
+    text, rows = pa.array([b"x" * 1_000_000]), 200
+    column = {
+        "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int16()), text),
+        "runs": lambda: pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int32()), text),
+        "chunks": lambda: pa.chunked_array([text] * rows),
+    }[kind]()
+    found = source(pa.table({"value": column}))
+    assert not found.at_once
+    sizes = [[len(value) for value in piece.values if value is not None] for piece in found.pieces]
+    assert sum(map(len, sizes)) == rows
+    assert max(map(sum, sizes)) <= 1 << 25
+
+
 class Stream:
     """What speaks Arrow and is nothing that pyarrow knows; it is read once."""
 
@@ -196,6 +211,15 @@ def test_frames_of_polars_and_relations_of_duckdb_are_sent() -> None:
         assert written(broker)[2].timestamp == 1_767_312_000_000
 
     producing(check)
+
+
+@pytest.mark.parametrize("kind", [polars.Categorical(), polars.Enum(["a", "b"])])
+@pytest.mark.parametrize("rows", [4, 400])
+def test_categories_of_polars_are_text(kind: Any, rows: int) -> None:
+    column = polars.Series(["a", None, "b", "a"] * (rows // 4), dtype=kind)
+    wanted = [b"a", None, b"b", b"a"] * (rows // 4)
+    found = sent(polars.DataFrame({"value": column, "key": column}))
+    assert [(key, value) for key, value, *_ in found] == list(zip(wanted, wanted, strict=True))
 
 
 def test_a_stream_is_read_as_it_is_sent_and_says_what_it_has_sent_when_it_fails() -> None:
@@ -411,7 +435,8 @@ def test_what_was_consumed_can_be_sent_on() -> None:
 
 
 def test_what_is_no_table_is_refused() -> None:
-    for table in ([b"a"], {"value": [b"a"]}, b"a", None, np.array([1])):
+    columns = (pa.array([b"a"]), pa.chunked_array([[b"a"]]), polars.Series("value", ["a"]))
+    for table in ([b"a"], {"value": [b"a"]}, b"a", None, np.array([1]), *columns):
         with pytest.raises(TypeError, match=r"is no table: give an Arrow table"):
             source(table)
 
@@ -442,6 +467,15 @@ def test_frames_of_pandas_are_taken_as_people_make_them() -> None:
         many(frame.assign(value=["a", b"b", 3]))
     with pytest.raises(ValueError, match=r"column 'timestamp', row 1: 'soon'"):
         many(plain.assign(timestamp=pd.Series([1, "soon", 2], dtype=object, index=plain.index)))
+
+
+def test_a_frame_whose_index_would_be_lost_is_refused() -> None:
+    frame = pd.DataFrame({"key": ["k"], "value": ["a"]}).set_index("key")
+    with pytest.raises(ValueError, match=r"index is 'key', and only columns are sent: .*reset_index\(\)"):
+        source(frame)
+    assert sent(frame.reset_index()) == [(b"k", b"a", 7, None)]
+    assert sent(frame.reset_index(drop=True)) == [(None, b"a", 7, None)]
+    assert sent(frame.rename_axis(index="day")) == [(None, b"a", 7, None)]
 
 
 def test_a_serializer_is_given_the_objects_of_a_frame() -> None:
