@@ -187,10 +187,10 @@ class ModernBatch(RecordBatch):
     """A batch of magic 2, as all brokers since 0.11 write it."""
 
     __slots__ = ("_section", "header")
+    header: BatchHeader
 
     def __init__(self, view: memoryview, limits: Limits) -> None:
-        header = BatchHeader._make(HEADER.unpack_from(view))
-        self.header: BatchHeader = header
+        self.header = header = BatchHeader._make(HEADER.unpack_from(view))
         self._view = view
         self._limits = limits
         self._section: memoryview | None = None  # decompressed, and not decoded yet
