@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kclient.cli import kafka_configs, kcat
 from kclient.cli.errors import UsageError, close_to
-from kclient.cli.grammar import Place
+from kclient.cli.grammar import Place, Role
 from kclient.cli.times import is_moment
 
 Words = tuple[str, ...]
@@ -86,6 +86,7 @@ _REFUSED: Mapping[str, Mapping[str, str]] = {
     "produce": {"--line-reader": "lines are read with -K, --parse-headers or -i jsonl"},
     "topics": {
         "--delete-config": "`kclient configs delete topic NAME SETTING` does it",
+        "--config": "`kclient configs set topic NAME SETTING=VALUE` changes a topic that exists",
         "--replica-assignment": "replicas are placed by the cluster: -r says how many",
     },
     "groups": {"--all-topics-and-groups": "name the group"},
@@ -93,6 +94,8 @@ _REFUSED: Mapping[str, Mapping[str, str]] = {
 # Properties of the scripts' readers and printers, which `--property` sets there.
 _PRINTED = ("timestamp", "partition", "offset", "headers", "key", "value")
 _LETTERS = dict(zip(_PRINTED, ("CreateTime:%T", "Partition:%p", "Offset:%o", "%h", "%k", "%s"), strict=True))
+_STARTS = ("--offset", "--from")
+_ENDS = {"earliest": "beginning", "latest": "end", "beginning": "beginning", "end": "end"}
 _PROPERTIES = ("--property", "--formatter-property", "--reader-property")
 
 
@@ -167,6 +170,12 @@ def _kcat_start(noun: str, word: str, before: list[str]) -> list[str]:
         )
     if noun != "consume" or not before:
         return [word]
+    option, equals, value = word.partition("=")
+    if equals and option in _STARTS and value in _ENDS:
+        return ["--from", _ENDS[value]]
+    if before[-1] in _STARTS and word in _ENDS:
+        before.pop()
+        return ["--from", _ENDS[word]]
     if before[-1] == "-o" and (start := kcat.start_words(word)) is not None:
         before.pop()
         return start
@@ -227,7 +236,9 @@ def _checked(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
         if word == "--":
             break
         if place.awaited is not None or not word.startswith("-") or word == "-" or word[1].isdigit():
-            place.step(word)
+            parser = place.parser
+            if place.step(word) is Role.COMMAND and place.parser is parser:
+                break  # argparse says that there is no such command, whatever its options are
             continue
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         if name not in place.options:

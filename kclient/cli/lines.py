@@ -11,10 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 from kclient.cli.decoding import no_constant
 from kclient.cli.errors import CommandError, UsageError
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -114,12 +117,17 @@ def _pieces(stream: IO[bytes], delimiter: bytes) -> Iterator[bytes]:
         for line in stream:
             yield line.removesuffix(b"\n")
         return
-    rest = b""
-    while chunk := stream.read(_CHUNK):
-        *whole, rest = (rest + chunk).split(delimiter)
-        yield from whole
+    rest = bytearray()
+    # What there is, not a full chunk: a record that a pipe has brought shall not wait for the next ones.
+    while chunk := cast("BufferedReader", stream).read1(_CHUNK):
+        searched = max(0, len(rest) - len(delimiter) + 1)
+        rest += chunk
+        if rest.find(delimiter, searched) >= 0:
+            *whole, last = bytes(rest).split(delimiter)
+            rest = bytearray(last)
+            yield from whole
     if rest.removesuffix(b"\n"):  # the newline that an editor or `echo` puts at the end
-        yield rest.removesuffix(b"\n")
+        yield bytes(rest.removesuffix(b"\n"))
 
 
 def _record(number: int, piece: bytes, layout: Layout, where: str) -> InputRecord:

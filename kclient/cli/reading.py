@@ -188,17 +188,25 @@ async def _read_alone(
             wanted = _within(records, wish.offset or 0, sys.maxsize if bounds is None else bounds[partition])
             write(wanted)
             progress.advance(len(wanted))
+        if bounds is None and isinstance(wish.until, int) and time.time() * 1000 >= wish.until:
+            bounds = await _ends_at(consumer, wish.until)  # we may be behind: what came in time is still read
         if bounds is not None:
             for partition in list(left):
                 # By position: behind the last record there may be a marker, or what compaction has taken.
                 if await consumer.position(partition) >= bounds[partition]:
                     left.discard(partition)
                     consumer.pause(partition)
-        elif isinstance(wish.until, int) and time.time() * 1000 >= wish.until:
-            return
         elif not batch:
             check_reader()
             hint.give()
+
+
+async def _ends_at(consumer: BytesConsumer, milliseconds: int) -> dict[TopicPartition, int]:
+    """The offset of each partition to stop before, for a time that has just passed."""
+    partitions = list(consumer.assignment())
+    found = await consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds))
+    ends = await consumer.end_offsets(partitions)
+    return {each: ends[each] if (at := found[each]) is None else at.offset for each in partitions}
 
 
 def _within(records: list[BytesRecord], first: int, end: int) -> list[BytesRecord]:

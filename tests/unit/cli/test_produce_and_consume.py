@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kclient import Consumer, Producer
-from kclient.cli import produce
-from kclient.cli.lines import InputRecord
+from kclient.cli import produce, reading
+from kclient.cli.lines import InputRecord, _pieces
 from kclient.producer import Delivery
 from tests.unit.cli.calling import call, ok
 
@@ -52,6 +54,21 @@ def test_every_record_gets_key_headers_partition_and_timestamp(topic: str) -> No
 def test_headers_are_parsed_as_kafkas_console_producer_does(topic: str) -> None:
     ok("produce", topic, "--parse-headers", "-K", "\\t", stdin=b"a:1,b:2\tkey\tvalue\n")
     assert values(topic, "-f", r"%h|%k|%s\n") == ["a=1,b=2|key|value"]
+
+
+@pytest.mark.parametrize("delimiter", [b"\n", b";", b"<->"])
+def test_a_record_that_a_pipe_has_brought_does_not_wait_for_the_next(delimiter: bytes) -> None:
+    reads, writes = os.pipe()
+    with os.fdopen(reads, "rb") as stream, os.fdopen(writes, "wb", buffering=0) as source:
+        pieces = _pieces(stream, delimiter)
+        for word in (b"one", b"two"):
+            source.write(word + delimiter)
+            assert next(pieces) == word
+        source.write(b"three" + delimiter[:1])
+        source.write(delimiter[1:] + b"four")
+        assert next(pieces) == b"three"
+        source.close()
+        assert list(pieces) == [b"four"]
 
 
 def test_files_are_read_line_by_line_or_as_a_whole(topic: str, tmp_path: Path) -> None:
@@ -188,6 +205,18 @@ def test_reading_by_time(topic: str) -> None:
     assert ok("consume", topic, "--until", "-90m").lines == ["3 hours ago", "2 hours ago"]
     assert ok("consume", topic, "--from", "-150m", "--until", "-90m").lines == ["2 hours ago"]
     assert ok("consume", topic, "--from", "now", "--until", "+100ms").lines == []
+
+
+def test_a_time_to_come_is_read_up_to_however_long_it_takes(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ok("produce", topic, "-p", "0", stdin=b"".join(b"%d\n" % number for number in range(5_000)))
+    # The time is over before the first batch is written, as behind a slow reader of our output.
+    moments = iter([time.time()])
+    late = time.time() + 7_200
+    clock = SimpleNamespace(time=lambda: next(moments, late), monotonic=time.monotonic)
+    monkeypatch.setattr(reading, "time", clock)
+    assert len(ok("consume", topic, "--until", "+1h").lines) == 5_000
 
 
 def test_an_empty_topic_ends_at_once(topic: str) -> None:
