@@ -95,6 +95,7 @@ class Broker:
         self.topics: TopicCatalogue = TopicCatalogue(self.storage, self.clock, self.random, defaults)
         self._coordinators: dict[str, int] = {}
         self._upkeep = Upkeep(self)
+        self._turns = asyncio.Lock()
         self._to_close = ExitStack()
 
     @shown_half_made
@@ -142,6 +143,7 @@ class Broker:
             raise
 
     async def _start(self, opened: Callable[[int, int], None] | None) -> None:
+        self._turns = asyncio.Lock()  # of this loop: a broker may be started on another one than before
         self.storage.claim()
         self._to_close.callback(self.storage.release)
         if self._data is not None:
@@ -224,22 +226,27 @@ class Broker:
     @from_any_loop
     async def stop_node(self, node_id: int) -> None:
         """Stop a node; others take over what it led and coordinated."""
-        self._node(node_id).stop()
-        for partition in self._partitions():
-            if partition.leader == node_id:
-                partition.lead_by(next((node for node in partition.replicas if self.is_running(node)), -1))
-        self.topics.save()
+        node = self._node(node_id)
+        async with self._turns:  # a node that is being started opens its ports first, else they stay open
+            node.stop()
+            for partition in self._partitions():
+                if partition.leader == node_id:
+                    up = (replica for replica in partition.replicas if self.is_running(replica))
+                    partition.lead_by(next(up, -1))
+            self.topics.save()
 
     @from_any_loop
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node, on the ports it had; one that runs goes on."""
-        if self._node(node_id).running:
-            return
-        await self.nodes[node_id].start()
-        for partition in self._partitions():
-            if partition.leader == -1 and node_id in partition.replicas:
-                partition.lead_by(node_id)
-        self.topics.save()
+        node = self._node(node_id)
+        async with self._turns:
+            if node.running:
+                return
+            await node.start()
+            for partition in self._partitions():
+                if partition.leader == -1 and node_id in partition.replicas:
+                    partition.lead_by(node_id)
+            self.topics.save()
 
     def is_running(self, node_id: int) -> bool:
         return self._node(node_id).running

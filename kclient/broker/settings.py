@@ -45,6 +45,14 @@ _CHOICES = {
     ),
 }
 
+# Below one of these no topic could be made.
+_AT_LEAST_ONE = (
+    "default.replication.factor",
+    "num.partitions",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+)
+
 # Topic setting: (default, the broker setting that changes the default).
 TOPIC_DEFAULTS: dict[str, tuple[str, str]] = {
     "cleanup.policy": ("delete", "log.cleanup.policy"),
@@ -255,6 +263,8 @@ def _problem(name: str, value: str) -> str | None:
             float(value)
     except ValueError:
         return f"a number such as {KNOWN[name].default or '1000' if name in KNOWN else '1000'}"
+    if name in _AT_LEAST_ONE and int(value) < 1:
+        return "1 or more"
     if name == "log.cleanup.policy" and not {word.strip() for word in value.split(",")} <= {
         "compact",
         "delete",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kclient.consumer.arrow import MOST_BYTES_OF_ROWS, arrow_from_all, extent_in_arrow
-from kclient.errors import PositionError
+from kclient.errors import PositionError, ProtocolError
 from kclient.records.arrow import schema_of
 from kclient.records.batch import RecordBatch
 from kclient.records.compression import Codec
@@ -75,7 +75,7 @@ class Layout:
         held: list[pa.RecordBatch] = []
         size = 0
         for piece in pieces:
-            for table, about in self._tables(piece):
+            for table, about in self._placed(piece):
                 large = about > _SMALL
                 if large or size + about > self._most:
                     # In order: what is held may be of the same partition.
@@ -90,6 +90,14 @@ class Layout:
                     yield from _joined(held)
                     held, size = [], 0
         yield from _joined(held)
+
+    def _placed(self, piece: Piece) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The tables of a piece; what cannot be decoded says of which partition it is."""
+        topic, partition = piece.range.topic_partition
+        try:
+            yield from self._tables(piece)
+        except ProtocolError as error:
+            raise error.locate(topic=topic, partition=partition) from None
 
     def _tables(self, piece: Piece) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The records of one piece, and about how large each table is: to ask it (`nbytes`) is dear."""

@@ -98,3 +98,20 @@ def test_a_test_on_a_loop_of_its_own_awaits_what_is_done_on_the_brokers() -> Non
 
         asyncio.run(story())
         assert loops == [kafka.broker.loop]
+
+
+def test_a_node_that_is_started_and_stopped_at_once_does_one_after_the_other() -> None:
+    with RunningBroker(nodes=2) as kafka:
+
+        async def story() -> None:
+            broker = kafka.broker
+            for _ in range(3):
+                await broker.stop_node(2)
+                await asyncio.gather(broker.start_node(2), broker.start_node(2))
+                await broker.stop_node(2)
+                await asyncio.gather(broker.start_node(2), broker.stop_node(2))
+                assert not broker.is_running(2)
+                await broker.start_node(2)  # on its ports, which have to be free
+                assert broker.is_running(2)
+
+        asyncio.run(story())

@@ -20,6 +20,9 @@ from kclient.errors import ConfigurationError, InvalidConfigError, KafkaStorageE
     ("name", "value"),
     [
         ("auto.create.topics.enable", "ture"),
+        ("default.replication.factor", "0"),
+        ("num.partitions", "0"),
+        ("offsets.topic.num.partitions", "-1"),
         ("log.cleanup.policy", "compress"),
         ("log.retention.hours", "a week"),
         ("replica.selector.class", "RackAwareReplicaSelecter"),
