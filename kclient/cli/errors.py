@@ -92,6 +92,8 @@ def _told(error: BaseException) -> str:
 def _hint(error: BaseException) -> str | None:
     if isinstance(error, KafkaTimeoutError) and isinstance(error.__cause__, KafkaConnectionError):
         return _CONNECT
+    if isinstance(error, AuthenticationError) and "certificate" in str(error):
+        return None  # no password is wrong, and the error says what to do about the certificate
     return next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
 
 

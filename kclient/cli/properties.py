@@ -18,7 +18,7 @@ _SPLIT = re.compile(r"((?:[^\\=:\s]|\\.)*)[ \t\f]*(?:[=:][ \t\f]*|[ \t\f]|$)(.*)
 def read_properties(path: Path) -> dict[str, str]:
     """The properties of a file, as they are written."""
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is no .properties file: byte {error.start} is not UTF-8") from error
     except OSError as error:

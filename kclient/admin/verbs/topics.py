@@ -39,8 +39,12 @@ class TopicVerbs(Verbs):
         topic may exist although `TopicAlreadyExistsError` is raised: by the attempt before.
         """
         given = [topics] if isinstance(topics, (str, NewTopic)) else topics
+        if isinstance(given, Mapping):  # whose values, such as a number of partitions, would be dropped
+            raise TypeError(f"create_topics takes names and NewTopic(name, partitions), not {given!r}")
         wanted: dict[str, NewTopic] = {}
         for each in given:
+            if not isinstance(each, (str, NewTopic)):
+                raise TypeError(f"create_topics takes names and NewTopic(name, partitions), not {each!r}")
             topic = NewTopic(each) if isinstance(each, str) else each
             if wanted.setdefault(topic.name, topic) != topic:
                 raise ValueError(

@@ -450,6 +450,10 @@ async def test_arguments_that_contradict_themselves_are_refused(brokers: Brokers
     async with admin_of(brokers()) as admin:
         with pytest.raises(ValueError, match="in two ways"):
             await admin.create_topics(["orders", NewTopic("orders", 6)])
+        wrong: Any
+        for wrong in ({"orders": 6}, ("orders", 6)):
+            with pytest.raises(TypeError, match=r"takes names and NewTopic\(name, partitions\), not .*6"):
+                await admin.create_topics(wrong)
         with pytest.raises(ValueError, match="neither a timestamp nor an OffsetSpec"):
             await admin.list_offsets(FIRST, -77)
         with pytest.raises(ValueError, match="isolation_level='serializable'"):

@@ -10,11 +10,12 @@ import pytest
 
 from kclient.broker.security.listeners import ListenerSpec
 from kclient.cli.connection import Connection
-from kclient.cli.errors import UsageError
+from kclient.cli.errors import UsageError, sentence
 from kclient.cli.main import parser_for
-from kclient.cli.properties import parse_properties
+from kclient.cli.properties import parse_properties, read_properties
 from kclient.config import ClientConfig
 from kclient.consumer import ConsumerConfig
+from kclient.errors import AuthenticationError
 from kclient.producer import ProducerConfig
 from kclient.testing import RunningBroker
 from kclient.types import Secret
@@ -44,6 +45,18 @@ def test_java_properties_are_read_as_java_reads_them() -> None:
         "long": "x, y",
         "empty": "",
     }
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_bytes(b"\xef\xbb\xbfsecurity.protocol=SSL\r\n")
+    assert read_properties(path) == {"security.protocol": "SSL"}
+
+
+def test_a_certificate_that_is_not_trusted_is_not_blamed_on_a_password() -> None:
+    refused = AuthenticationError("the certificate of kafka is signed by an authority that is not trusted")
+    assert sentence(refused) == str(refused)
+    assert "check the user" in sentence(AuthenticationError("refused"))
 
 
 @pytest.mark.parametrize(
