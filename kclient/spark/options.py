@@ -109,7 +109,12 @@ def size_bytes(given: str) -> int:
 
 def size_bytes_or_0(given: str) -> int:
     """A size as above, or 0."""
-    return 0 if given.strip() == "0" else size_bytes(given)
+    if given.strip() == "0":
+        return 0
+    try:
+        return size_bytes(given)
+    except ValueError:
+        raise ValueError("a size: 4m, 512k, 1048576, or 0") from None
 
 
 class Row(NamedTuple):

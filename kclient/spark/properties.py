@@ -65,6 +65,8 @@ def in_given_names(text: str, kind: type[ClientConfig], kafka: Mapping[str, str]
         re.escape(name) + ("" if "_" in name or "." in name else "(?=[='])") for name in sorted(labels)
     )
     named = re.sub(rf"(?<![\w./-])(?:{words})(?![\w/-]|\.\w)", lambda found: labels[found[0]], text)
+    # An option that does not exist may be near to one that this text is the first to name.
+    named = re.sub(r"did you mean '(?!kafka\.)", "did you mean 'kafka.", named)
     return _TWICE.sub(r"\1", named)
 
 

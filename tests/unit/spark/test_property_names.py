@@ -53,6 +53,10 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         {"security.protocol": "SASL_SSL", "sasl.jaas.config": JAAS, "sasl.username": "x"},
         "'kafka.sasl.username' and 'kafka.sasl.jaas.config' are the same option: give one of them",
     ),
+    "a name that is none": (
+        {"client.ids": "x"},
+        "there is no option 'kafka.client.ids': did you mean 'kafka.client.id'?",
+    ),
     "a value": ({"request.timeout.ms": "0"}, "kafka.request.timeout.ms=0 is below its least value, 1"),
 }
 

@@ -10,6 +10,7 @@ import pytest
 
 from kclient import Admin, Producer
 from kclient.admin import NewTopic
+from kclient.errors import ConfigurationError
 from kclient.spark import session, sizes
 from kclient.spark.directory import Directory
 from kclient.spark.options import Use, parse
@@ -69,6 +70,8 @@ def test_large_records_are_spread_over_tasks(running: RunningBroker) -> None:
     assert [len(task.ranges) for task in tasks] == [1] * 6
     assert len(reader(running, "t", **{"kclient.bytesPerTask": "3m"}).partitions()) == 2
     assert len(reader(running, "t", **{"kclient.bytesPerTask": "0"}).partitions()) == 1
+    with pytest.raises(ConfigurationError, match=r"bytesPerTask='-1' must be a size: .* or 0"):
+        reader(running, "t", **{"kclient.bytesPerTask": "-1"})
     assert len(reader(running, "t").partitions()) == 1
 
 
