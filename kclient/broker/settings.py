@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from kclient.broker.known_settings import KNOWN, TYPES
+from kclient.broker.log.config import LogConfig
 from kclient.broker.log.storage import storage_errors, write_file
 from kclient.broker.refusals import reason_against
 from kclient.errors import ConfigurationError, InvalidConfigError, InvalidRequestError, KafkaStorageError
@@ -212,6 +213,9 @@ class BrokerSettings:
                     f"Not a number of type {_NUMBERS[kind]}" if kind in _NUMBERS else f"It must be {problem}"
                 )
                 raise InvalidRequestError(f"Invalid value {value} for configuration {name}: {said}")
+        # What logs cannot have is refused before it is kept: no topic could be changed, nor a broker started.
+        for_logs = {name: value for name, (_, own) in TOPIC_DEFAULTS.items() if (value := new.get(own))}
+        LogConfig.from_topic_config(self.topic_defaults() | for_logs)
 
     def alter(self, node: str, wanted: Mapping[str, str]) -> None:
         """Replace what is altered for a node, or for all ("")."""

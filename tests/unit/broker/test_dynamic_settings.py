@@ -222,3 +222,16 @@ def test_topics_stay_where_deleting_is_disabled() -> None:
         assert "t" in broker.topics.by_name
 
     simulated(check, config={"delete.topic.enable": "false"})
+
+
+def test_what_logs_cannot_have_is_refused_and_not_kept(tmp_path: Path) -> None:
+    async def story() -> None:
+        for node in ("1", ""):
+            async with Broker(data=tmp_path) as broker, connected(broker) as connection:
+                code, message = await alter(connection, BROKER, node, ("message.max.bytes", SET, "-1"))
+                assert (code, "must be at least 0" in message) == (INVALID_CONFIG, True)
+                broker.create_topic(f"t{node}")
+                changed = await alter(connection, TOPIC, f"t{node}", ("retention.ms", SET, "99"))
+                assert changed == (0, None)
+
+    asyncio.run(story())
