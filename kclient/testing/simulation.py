@@ -23,7 +23,7 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from kclient.testing.clock import DEFAULT_START, VirtualClock
-from kclient.testing.errors import LeftoverError, SimulationError
+from kclient.testing.errors import LeftoverError, SimulationError, UnsupportedError
 from kclient.testing.loop import VirtualLoop
 from kclient.testing.module_time import virtual_time
 from kclient.testing.network import Network
@@ -37,7 +37,7 @@ SEED_VARIABLE = "KCLIENT_SIMULATION_SEED"
 _WIND_DOWN = 10.0  # seconds in which packets that are under way at the end may arrive
 _ROUNDS = 10  # and those of the loop in which what arrived last may have its consequences
 _SHOWN = 10
-# A simulation takes what belongs to the process. Reentrant: one within another is refused by asyncio.
+# A simulation takes what belongs to the process. Reentrant: one within another is refused, not waited for.
 _ONE_AT_A_TIME = threading.RLock()
 
 
@@ -88,6 +88,11 @@ def simulate(
     >>> simulate(main)
     3600.0
     """
+    if asyncio._get_running_loop() is not None:
+        raise UnsupportedError(
+            "simulate() runs an event loop of its own, and one runs in this thread already: call it from an "
+            "ordinary function, in pytest from a test that is no coroutine"
+        )
     with _ONE_AT_A_TIME:
         simulation = Simulation(int(os.environ.get(SEED_VARIABLE, seed)), start, max_iterations)
         return _simulate(main, simulation, allow_leftovers)

@@ -9,7 +9,15 @@ import time
 
 import pytest
 
-from kclient.testing import DeadlockError, EndlessLoopError, LeftoverError, Simulation, simulate, until
+from kclient.testing import (
+    DeadlockError,
+    EndlessLoopError,
+    LeftoverError,
+    Simulation,
+    UnsupportedError,
+    simulate,
+    until,
+)
 from kclient.testing.simulation import SEED_VARIABLE
 from tests.unit.testing.ends import Recorder, pair
 
@@ -50,6 +58,17 @@ def test_a_failure_says_with_which_seed_and_how_to_see_it_again(monkeypatch: pyt
     with pytest.raises(ValueError, match="found something") as caught:
         simulate(main, seed=17)
     assert f"again: {SEED_VARIABLE}=17 python " in caught.value.__notes__[0]
+
+
+def test_where_a_loop_runs_already_a_simulation_is_refused_and_leaves_nothing() -> None:
+    async def inner(sim: Simulation) -> None: ...
+
+    async def main(*_: Simulation) -> None:
+        with pytest.raises(UnsupportedError, match=r"from an ordinary function"):
+            simulate(inner)
+
+    asyncio.run(main())
+    simulate(main)
 
 
 def test_the_environment_overrides_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
