@@ -6,19 +6,23 @@ import hmac
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
-# The types of keys and values: of a consumer's records, with None for null, and of what a producer is given.
-# A class named without them has any. The last two are what (de)serializers give and take.
+# The types of keys and values: of a consumer's records, with None for null, and of what a producer is given,
+# where one that takes more serves as well. A class named without them has any. The last two are what
+# (de)serializers give and take.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     K = TypeVar("K", default=Any)
     V = TypeVar("V", default=Any)
+    K_contra = TypeVar("K_contra", default=Any, contravariant=True)
+    V_contra = TypeVar("V_contra", default=Any, contravariant=True)
     AnyK = TypeVar("AnyK", default=Any)
     AnyV = TypeVar("AnyV", default=Any)
 else:
     from typing import TypeVar
 
     K, V, AnyK, AnyV = TypeVar("K"), TypeVar("V"), TypeVar("AnyK"), TypeVar("AnyV")
+    K_contra, V_contra = TypeVar("K_contra", contravariant=True), TypeVar("V_contra", contravariant=True)
 
 Header: TypeAlias = tuple[str, bytes | None]
 BytesLike: TypeAlias = bytes | bytearray | memoryview

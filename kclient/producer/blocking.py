@@ -32,7 +32,7 @@ from kclient.producer.tables import records_from
 from kclient.producer.unclosed import leave, see_to
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.runtime import LoopThread, wait_in_thread
-from kclient.types import AnyK, AnyV, BytesLike, Header, K, RecordMetadata, V
+from kclient.types import AnyK, AnyV, BytesLike, Header, K_contra, RecordMetadata, V_contra
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 _GRACE = 5.0
 
 
-class Producer(Generic[K, V]):
+class Producer(Generic[K_contra, V_contra]):
     """Writes records to a Kafka cluster, from ordinary code and from any number of threads.
 
         with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -131,8 +131,8 @@ class Producer(Generic[K, V]):
     def send(  # noqa: PLR0913, PLR0917 - aiokafka's signature
         self,
         topic: str,
-        value: V | None = None,
-        key: K | None = None,
+        value: V_contra | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
@@ -170,7 +170,9 @@ class Producer(Generic[K, V]):
         pairs: Any = headers  # as soon as they are checked
         return self._send_any(ProducerRecord(topic, value, key, partition, timestamp_ms, pairs))
 
-    def send_nowait(self, topic: str, value: V | None = None, key: K | None = None, **more: Any) -> Delivery:
+    def send_nowait(
+        self, topic: str, value: V_contra | None = None, key: K_contra | None = None, **more: Any
+    ) -> Delivery:
         """Append a record at once, or raise `BufferFullError`. Takes what `send` takes."""
         with Told(self._config, ProducerRecord(topic, value, key, **more)) as told:
             fields, note = prepare(self._config, told), told.note
@@ -182,7 +184,7 @@ class Producer(Generic[K, V]):
         return delivery
 
     def send_and_wait(
-        self, topic: str, value: V | None = None, key: K | None = None, **more: Any
+        self, topic: str, value: V_contra | None = None, key: K_contra | None = None, **more: Any
     ) -> RecordMetadata:
         """Send a record and wait until it is written; raises why it was not. Takes what `send` takes."""
         delivery = self.send(topic, value, key, **more)
@@ -194,8 +196,8 @@ class Producer(Generic[K, V]):
     def send_many(  # noqa: PLR0913
         self,
         topic: str,
-        values: Sequence[V | None],
-        keys: Sequence[K | None] | None = None,
+        values: Sequence[V_contra | None],
+        keys: Sequence[K_contra | None] | None = None,
         *,
         partition: int | Sequence[int | None] | None = None,
         timestamp_ms: int | Sequence[int | None] | None = None,

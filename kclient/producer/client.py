@@ -26,7 +26,7 @@ from kclient.producer.tables import records_from
 from kclient.producer.unclosed import say_lost, see_to
 from kclient.records.sizes import RECORD_OVERHEAD
 from kclient.turns import Turns
-from kclient.types import AnyK, AnyV, BytesLike, Header, K, RecordMetadata, V
+from kclient.types import AnyK, AnyV, BytesLike, Header, K_contra, RecordMetadata, V_contra
 
 CLOSE_TIMEOUT_MS = 30_000
 _NEVER_CONNECTED = ClusterHealth(
@@ -40,7 +40,7 @@ def _not_open(*_: object) -> None:
     """In place of the accumulator until there is one."""
 
 
-class AsyncProducer(Generic[K, V]):
+class AsyncProducer(Generic[K_contra, V_contra]):
     """Writes records to a Kafka cluster.
 
         async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
@@ -138,8 +138,8 @@ class AsyncProducer(Generic[K, V]):
     async def send(  # noqa: PLR0913, PLR0917 - aiokafka's signature
         self,
         topic: str,
-        value: V | None = None,
-        key: K | None = None,
+        value: V_contra | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
@@ -182,8 +182,8 @@ class AsyncProducer(Generic[K, V]):
     def send_nowait(  # noqa: PLR0913, PLR0917
         self,
         topic: str,
-        value: V | None = None,
-        key: K | None = None,
+        value: V_contra | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Mapping[str, bytes | None] | Iterable[Header] | None = None,
@@ -209,7 +209,7 @@ class AsyncProducer(Generic[K, V]):
         return delivery
 
     async def send_and_wait(
-        self, topic: str, value: V | None = None, key: K | None = None, **fields: Any
+        self, topic: str, value: V_contra | None = None, key: K_contra | None = None, **fields: Any
     ) -> RecordMetadata:
         """Send a record and wait until it is written; raises why it was not. Takes what `send` takes.
 
@@ -224,8 +224,8 @@ class AsyncProducer(Generic[K, V]):
     async def send_many(  # noqa: PLR0913
         self,
         topic: str,
-        values: Sequence[V | None],
-        keys: Sequence[K | None] | None = None,
+        values: Sequence[V_contra | None],
+        keys: Sequence[K_contra | None] | None = None,
         *,
         partition: int | Sequence[int | None] | None = None,
         timestamp_ms: int | Sequence[int | None] | None = None,

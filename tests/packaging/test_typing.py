@@ -95,6 +95,13 @@ def produced(**options: Unpack[ProducerOptions]) -> None:
     anything.send_nowait("t", 17)
 
 
+class Service:
+    def __init__(self, producer: AsyncProducer[bytes, bytes]) -> None:
+        self.producer: AsyncProducer[bytes, bytes] = AsyncProducer()
+        self.orders: Producer[bytes, Order] = Producer(value_serializer=to_bytes)
+        self.wrong: Producer[bytes, str] = Producer(value_serializer=to_bytes)  # error
+
+
 def told(consumer: AsyncConsumer, record: Record, given: Record[str, Order]) -> None:
     reveal_type(record.value)  # Any
     reveal_type(given.value)  # Order
