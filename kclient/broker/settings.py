@@ -214,7 +214,7 @@ class BrokerSettings:
                 )
                 raise InvalidRequestError(f"Invalid value {value} for configuration {name}: {said}")
         # What logs cannot have is refused before it is kept: no topic could be changed, nor a broker started.
-        for_logs = {name: value for name, (_, own) in TOPIC_DEFAULTS.items() if (value := new.get(own))}
+        for_logs = {name: new[own] for name, (_, own) in TOPIC_DEFAULTS.items() if own in new}
         LogConfig.from_topic_config(self.topic_defaults() | for_logs)
 
     def alter(self, node: str, wanted: Mapping[str, str]) -> None:
