@@ -224,6 +224,8 @@ class Fetcher(Worker):
             key: Wanted(cursor.fetch_offset, cursor.leader_epoch, max(most, cursor.max_bytes))
             for key, cursor in asked.items()
         }
+        if any(cursor.high_watermark is None and self._session.knows(key) for key, cursor in asked.items()):
+            self._session.lost()  # a session tells an end once: an earlier cursor heard it, this one has to
         self._session.fill(request, wanted, version)
         return request
 

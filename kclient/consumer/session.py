@@ -65,6 +65,10 @@ class FetchSession:
         request.topics = _topics({key: want for key, want in wanted.items() if self._told.get(key) != want})
         request.forgotten_topics_data = _forgotten([key for key in self._told if key not in wanted])
 
+    def knows(self, key: Key) -> bool:
+        """Whether the broker has answered about a partition, and tells only what changes from now on."""
+        return key in self._told
+
     def answered(self, response: FetchResponse) -> None:
         """The broker did as asked."""
         self._told = self._telling

@@ -432,3 +432,25 @@ def test_the_end_of_a_partition_is_known_though_a_seek_crossed_the_answer_that_t
             assert [consumer.lag(partition) for partition in parts(2)] == [0, 0]
 
     live(story)
+
+
+def test_the_end_of_a_partition_is_known_to_those_who_take_it_up_again() -> None:
+    """The session goes on meanwhile: nothing else is fetched from that broker."""
+
+    async def story(world: World) -> None:
+        world.fill_all(2)
+        async with world.reader(2) as consumer:
+            for _ in range(2):
+                await take(consumer, 200)
+                await consumer.getmany(timeout_ms=2_000)
+                consumer.assign([])
+                await asyncio.sleep(2)
+                consumer.assign(parts(2))
+                for partition in parts(2):
+                    consumer.seek(partition, 100)
+                assert await consumer.getmany(timeout_ms=5_000) == {}
+                assert [consumer.lag(partition) for partition in parts(2)] == [0, 0]
+                for partition in parts(2):
+                    consumer.seek(partition, 0)
+
+    live(story)
