@@ -190,7 +190,7 @@ class AsyncProducer(Generic[K_contra, V_contra]):
     ) -> Delivery:
         """Append a record at once, or raise `BufferFullError`.
 
-        Of a topic that is not known yet the delivery tells later whether there is such a one.
+        Of a topic or a partition that is not known yet the delivery tells later whether there is such a one.
         """
         pairs: Any = headers  # as soon as they are checked
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)

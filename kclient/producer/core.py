@@ -22,7 +22,6 @@ from kclient.errors import (
     ClientClosedError,
     KafkaError,
     KafkaTimeoutError,
-    UnknownTopicOrPartitionError,
     error_for,
 )
 from kclient.producer.accumulator import CHUNK_BYTES, Accumulator, Urgency
@@ -33,6 +32,7 @@ from kclient.producer.many import Many, columns_from, packed_pieces, pieces_of
 from kclient.producer.metrics import ProducerMetrics
 from kclient.producer.part import packed_sizes
 from kclient.producer.records import check_topic
+from kclient.producer.sought import no_such_partition
 from kclient.producer.stamps import GivenStamps, SystemStamps
 from kclient.records.packed import Packed
 from kclient.runtime import brief_lock
@@ -125,10 +125,8 @@ class Core:
     def check_partition(self, topic: str, partition: int | None) -> None:
         """Refuse a partition that a topic, if it is known, does not have."""
         if self.accumulator.lacks(topic, partition):
-            last = self.accumulator.topics[topic] - 1
-            raise UnknownTopicOrPartitionError(
-                f"topic {topic} has the partitions 0 to {last}", about=f"partition {partition}"
-            )
+            assert partition is not None
+            raise no_such_partition(topic, partition, self.accumulator.topics[topic])
 
     async def room(self, deadline: Deadline) -> None:
         """Wait until memory is given back."""

@@ -5,7 +5,8 @@ All on the loop. A record's way: `drain` takes the chunks, `Spread` cuts them in
 answer, `judge` says what it means, the `Ledger` settles the records or the outbox takes the batch back.
 
 Chunks of topics of which nothing is known wait in `_homeless`; an outbox without a leader waits with no
-sender. Both are looked at when metadata comes, and fail when their time is over, like everything else.
+sender. Both are looked at when metadata comes, and fail when their time is over, like everything else. Parts
+for a partition that metadata does not name wait in `Sought`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from kclient.producer.part import Part
 from kclient.producer.partitioner import StickyChoice, make_partitioner
 from kclient.producer.routing import Routing
 from kclient.producer.sender import Answer, Sender, Shipped
+from kclient.producer.sought import Sought
 from kclient.producer.spread import Spread, whole
 from kclient.producer.verdicts import Verdict, judge
 from kclient.records.sizes import RECORD_OVERHEAD
@@ -77,6 +79,7 @@ class Dispatcher:
         self._partitioner = make_partitioner(config.partitioner)
         self._spreads: dict[str, Spread] = {}
         self._homeless: list[Chunk] = []
+        self._sought = Sought(cluster, config.delivery_timeout_ms / 1000, self._queue, self._fail)
         self._identity: Identity | None = None
         self._identities = Identities(cluster, self._got_identity, self._got_no_identity)
         self._flushing = 0
@@ -143,15 +146,21 @@ class Dispatcher:
                 metadata.ask(chunk.topic)  # for those that come later: what is refused may be allowed by then
                 self._fail_whole(chunk, refusal)
             return
-        for part, error in self._spread(chunk.topic).cut(chunk, self._routing.view(topic)):
+        view = self._routing.view(topic)
+        for part, error in self._spread(chunk.topic).cut(chunk, view):
             if error is not None:
                 self._fail([part], error)
-                continue
-            outbox = self._routing.outbox(chunk.topic, part.partition)
-            if outbox.identity is None:
-                self.unknown(outbox)
-            outbox.add(part)
-            self._routing.place(outbox)
+            elif part.partition < view.count:
+                self._queue(part)
+            else:
+                self._sought.add(part)
+
+    def _queue(self, part: Part) -> None:
+        outbox = self._routing.outbox(part.topic, part.partition)
+        if outbox.identity is None:
+            self.unknown(outbox)
+        outbox.add(part)
+        self._routing.place(outbox)
 
     def _spread(self, topic: str) -> Spread:
         spread = self._spreads.get(topic)
@@ -170,6 +179,7 @@ class Dispatcher:
     def _follow(self, snapshot: Metadata) -> None:
         self._accumulator.topics = {name: len(topic.partitions) for name, topic in snapshot.topics.items()}
         self._routing.follow(snapshot)
+        self._sought.follow(snapshot)
         homeless, self._homeless = self._homeless, []
         for chunk in homeless:
             self._settle_in(chunk)
@@ -425,6 +435,7 @@ class Dispatcher:
         for outbox in self._routing:
             self._give_up(outbox, error)
         self._fail_homeless(error)
+        tasks += self._sought.close(error)
         return [task for task in tasks if task is not None]
 
     @property

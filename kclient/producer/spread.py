@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from kclient.errors import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
+from kclient.errors import ConfigurationError, KafkaError
 from kclient.producer.delivery import Chunk
 from kclient.producer.part import WIDTH, Columns, Odd, Part, packed_sizes
 from kclient.producer.partitioner import (
@@ -24,6 +24,7 @@ from kclient.producer.partitioner import (
     Sticky,
     StickyChoice,
 )
+from kclient.producer.sought import no_such_partition
 from kclient.records.packed import Packed
 from kclient.records.sizes import RECORD_OVERHEAD, headers_size
 from kclient.records.steps import Steps
@@ -31,6 +32,7 @@ from kclient.types import Header
 from kclient.usercode import let_out
 
 _INT16 = 1 << 15
+_LARGEST_PARTITION = (1 << 31) - 1
 # Fewer records than this are spread faster one by one.
 _FEW = 48
 
@@ -47,7 +49,10 @@ class Spread:
         self._leaves_keyless = type(partitioner) in (KeyHash, Sticky)
 
     def cut(self, chunk: Chunk, view: PartitionView) -> list[tuple[Part, KafkaError | None]]:
-        """The parts of a chunk, each with the reason if it has no place to go."""
+        """The parts of a chunk, each with the reason if it has no place to go.
+
+        A partition that a record was given is not questioned: metadata may not name it yet.
+        """
         if len(chunk.flat) == WIDTH:
             return [self._alone(chunk, view)]
         columns = columns_of(chunk)
@@ -105,7 +110,7 @@ class Spread:
         asked = len(keys) if given is None else given.count(None)
         if not asked:
             chosen = np.asarray(given)
-            return cast("Sequence[int]", chosen) if chosen.max() < view.count else None
+            return cast("Sequence[int]", chosen)
         if asked < len(keys) or not self._leaves_keyless:
             return None
         nulls = np.flatnonzero(keys.lengths < 0) if type(self._partitioner) is KeyHash else None
@@ -165,11 +170,9 @@ class Spread:
         view: PartitionView,
     ) -> int:
         if given is not None:
-            if 0 <= given < view.count:
-                return given
-            raise UnknownTopicOrPartitionError(
-                f"topic {topic} has the partitions 0 to {view.count - 1}", about=f"partition {given}"
-            )
+            if given > _LARGEST_PARTITION:
+                raise no_such_partition(topic, given, view.count)
+            return given
         number = self._partitioner.partition(topic, *record, view)
         return self._sticky.partition(size, view) if number is None else number
 

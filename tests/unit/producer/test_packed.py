@@ -12,7 +12,6 @@ import pytest
 
 from kclient import AsyncProducer
 from kclient.broker import Broker
-from kclient.errors import UnknownTopicOrPartitionError
 from kclient.producer.delivery import Chunk
 from kclient.producer.many import packed_pieces, pieces_of
 from kclient.producer.outbox import Outbox, Rules
@@ -88,17 +87,13 @@ def test_partitions_that_are_given_are_kept(given: list[int | None]) -> None:
     assert cut(packed, None) == cut(lists, None)
 
 
-def test_a_partition_that_is_not_there_fails_its_records_alone() -> None:
-    _, packed = columns_of(rows_of(Random(6), 60, 0.0), given=[9, 1] * 30)
-    found = {number < 0: type(error) for number, *_, error in cut_unsorted(packed)}
-    assert found == {True: UnknownTopicOrPartitionError, False: type(None)}
-
-
-def cut_unsorted(columns: Columns) -> list[tuple[int, Any]]:
-    chunk = Chunk("t", threading.Lock(), 0.0, 1.0)
-    chunk.columns, chunk.size = columns, sum(columns.sizes())
-    spread = Spread(make_partitioner(None), StickyChoice(500, Random(5)))
-    return [(part.partition, error) for part, error in spread.cut(chunk, VIEW)]
+def test_a_partition_that_is_not_known_gets_its_records_alone() -> None:
+    lists, packed = columns_of(rows_of(Random(6), 60, 0.0), given=[9, 1] * 30)
+    assert cut(packed, None) == cut(lists, None)
+    assert [(number, len(places), error) for number, places, *_, error in cut(packed, None)] == [
+        (1, 30, None),
+        (9, 30, None),
+    ]
 
 
 def test_columns_of_arrow_are_cut_where_lists_are() -> None:

@@ -155,10 +155,11 @@ def test_a_partitioner_that_fails_for_a_record_fails_that_record_only(count: int
 
 
 @pytest.mark.parametrize("count", [3, 100])
-def test_a_given_partition_is_taken_where_there_is_one(count: int) -> None:
+def test_a_given_partition_is_taken_also_where_nothing_is_known_of_it(count: int) -> None:
     rows: list[Row] = [(b"k", b"v", 0, (), 6)] * count
-    rows[1] = (b"k", b"v", 0, (), 7)
+    rows[1], rows[2] = (b"k", b"v", 0, (), 7), (b"k", b"v", 0, (), 1 << 63)
     cut = spread().cut(chunk_of(rows), view())
-    assert {(part.partition, len(part)) for part, error in cut if error is None} == {(6, count - 1)}
+    taken = {(part.partition, len(part)) for part, error in cut if error is None}
+    assert taken == {(6, count - 2), (7, 1)}
     (error,) = [error for _, error in cut if error is not None]
     assert isinstance(error, UnknownTopicOrPartitionError)
