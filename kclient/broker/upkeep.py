@@ -110,6 +110,13 @@ class Upkeep:
             await self._pause("replica.high.watermark.checkpoint.interval.ms")
             with self._going_on():
                 self._broker.storage.checkpoint_marks(self._broker.topics.logs())
+            await self._write_indexes()
+
+    async def _write_indexes(self) -> None:
+        """Show readers of the disk the entries that wait for more; clients are served in between."""
+        for log in self._broker.topics.logs().values():
+            if log.write_indexes():
+                await asyncio.sleep(0)
 
     async def _keep_recovery_points(self) -> None:
         """Full segments are written down first, so that after a crash only the last ones are checked."""

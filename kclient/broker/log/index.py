@@ -1,7 +1,7 @@
 """The two sparse indexes of a segment, as Kafka lays them out: offset to position, timestamp to offset.
 
-They are kept in memory and written as whole, trimmed files when a segment is sealed or closed; what a crash
-takes with it is rebuilt from the segment. Offsets are relative to the segment's first.
+They are kept in memory; `index_files` writes what is added to them. What a crash takes with it is rebuilt
+from the segment. Offsets are relative to the segment's first.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from struct import Struct
 from typing import Self
 
 OFFSET_ENTRY = 8
 TIME_ENTRY = 12
+_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
 
 
 class OffsetIndex:
@@ -47,10 +50,14 @@ class OffsetIndex:
         del self.offsets[keep:]
         del self.positions[keep:]
 
-    def encode(self) -> bytes:
-        words = array("i", bytes(len(self) * OFFSET_ENTRY))
-        words[0::2] = self.offsets
-        words[1::2] = self.positions
+    def encode(self, start: int = 0) -> bytes:
+        """The entries as in a file, from number `start` on."""
+        offsets, positions = self.offsets, self.positions
+        if start == len(offsets) - 1:  # what an append brings
+            return _OFFSET_ENTRY.pack(offsets[start], positions[start])
+        words = array("i", bytes((len(offsets) - start) * OFFSET_ENTRY))
+        words[0::2] = offsets[start:]
+        words[1::2] = positions[start:]
         return _big_endian(words)
 
     @classmethod
@@ -90,11 +97,15 @@ class TimeIndex:
         del self.offsets[keep:]
         del self.timestamps[keep:]
 
-    def encode(self) -> bytes:
-        halves = array("i", _big_endian(self.timestamps))
-        words = array("i", bytes(len(self) * TIME_ENTRY))
+    def encode(self, start: int = 0) -> bytes:
+        """The entries as in a file, from number `start` on."""
+        timestamps, offsets = self.timestamps, self.offsets
+        if start == len(offsets) - 1:  # what an append brings
+            return _TIME_ENTRY.pack(timestamps[start], offsets[start])
+        halves = array("i", _big_endian(timestamps[start:]))
+        words = array("i", bytes((len(offsets) - start) * TIME_ENTRY))
         words[0::3], words[1::3] = halves[0::2], halves[1::2]
-        words[2::3] = array("i", _big_endian(self.offsets))
+        words[2::3] = array("i", _big_endian(offsets[start:]))
         return words.tobytes()
 
     @classmethod

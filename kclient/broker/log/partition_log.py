@@ -52,6 +52,7 @@ class PartitionLog:
         self.epochs: LeaderEpochs = LeaderEpochs(directory)
         self.producers: Producers = Producers()
         self._clock = clock
+        self._deleted = False
         self._start_line = PartitionLine(directory, LOG_START)
         self._clean_line = PartitionLine(directory, CLEANER)
         self._bases: list[int] = []
@@ -156,7 +157,7 @@ class PartitionLog:
             return
         self.active.seal()
         write_snapshot(self.directory, self.end_offset, self.producers)
-        self._adopt([*self.segments, Segment(self.directory, self.end_offset, self.now_ms())])
+        self._adopt([*self.segments, Segment.create(self.directory, self.end_offset, self.now_ms())])
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """Note that a leader of this epoch writes from here on."""
@@ -287,8 +288,13 @@ class PartitionLog:
         for segment in self.segments:
             segment.close()
 
+    def write_indexes(self) -> bool:
+        """Have the active segment's indexes on disk up to date; say whether there was anything to write."""
+        return not self._deleted and self.active.write_indexes()
+
     def delete(self) -> None:
         """Remove the log and its directory."""
+        self._deleted = True
         for segment in self.segments:
             segment.close()
         if self.directory is not None:
@@ -302,7 +308,7 @@ class PartitionLog:
 
     def _load(self, clean: bool) -> None:
         if self.directory is None:
-            self._adopt([Segment(None, 0, self.now_ms())])
+            self._adopt([Segment.create(None, 0, self.now_ms())])
             return
         start, self.first_dirty_offset = self._start_line.load(), self._clean_line.load()
         self._adopt(load_segments(self, start, clean))

@@ -70,7 +70,7 @@ def load_segments(log: PartitionLog, start_offset: int, clean: bool) -> list[Seg
         _forget(directory, bases)
         segments.clear()
     if not segments:
-        segments.append(Segment(directory, start_offset, now))
+        segments.append(Segment.create(directory, start_offset, now))
     log.segments = segments
     remove_snapshots(directory, above=segments[-1].next_offset, keep=set(bases))
     _replay(log)

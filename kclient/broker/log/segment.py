@@ -6,10 +6,11 @@ nor configuration; `partition_log` decides what is appended where.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from kclient.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
-from kclient.broker.log.storage import FileStore, MemoryStore, Store, storage_errors, write_file
+from kclient.broker.log.index_files import IndexFiles
+from kclient.broker.log.storage import FileStore, MemoryStore, Store, storage_errors
 from kclient.broker.log.walk import Place, places
 from kclient.records.layout import HEADER_SIZE, PREFIX, PREFIX_SIZE
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # What a relative offset, and a position in a file, can be at most.
 MOST_RELATIVE = (1 << 31) - 1
 _MOST_HINTS = 64
+_NEVER = 1 << 62
 
 
 def segment_path(directory: Path, base_offset: int, kind: str = "log") -> Path:
@@ -47,10 +49,19 @@ class Segment:
         self.created_ms = created_ms
         self.directory = directory
         self.store: Store
+        self.index_files: IndexFiles | None = None
         if directory is None:
             self.store = MemoryStore()
         else:
             self.store = FileStore(segment_path(directory, base_offset, "log" + suffix))
+            self.index_files = IndexFiles(
+                segment_path(directory, base_offset, "index"),
+                segment_path(directory, base_offset, "timeindex"),
+            )
+        # The number of entries with which to write the indexes: never in memory, nor while compaction makes
+        # a segment, whose indexes have the name of those of the one that it replaces.
+        self._write_at = _NEVER
+        self._sealed = False
         self.offsets: OffsetIndex = OffsetIndex()
         self.times: TimeIndex = TimeIndex()
         self.max_timestamp: int = -1
@@ -59,6 +70,15 @@ class Segment:
         self._rolling_timestamp: int | None = None
         # Where recent reads ended: the next one of the same consumer begins there.
         self._hints: dict[int, int] = {}
+
+    @classmethod
+    def create(cls, directory: Path | None, base_offset: int, created_ms: int) -> Self:
+        """An empty segment that will be appended to."""
+        segment = cls(directory, base_offset, created_ms)
+        if segment.index_files is not None:
+            segment.index_files.create()
+            segment._write_at = segment.index_files.due()
+        return segment
 
     def __repr__(self) -> str:
         return f"<Segment {self.base_offset}-{self.next_offset}, {self.size} bytes>"
@@ -99,6 +119,15 @@ class Segment:
             size = PREFIX_SIZE + header.length
             self.note(Place(position, size, header), interval)
             position += size
+        if len(self.offsets) >= self._write_at:
+            self.write_indexes()
+
+    def write_indexes(self) -> bool:
+        """Write the entries of the indexes that wait for more; say whether there were any."""
+        if self.index_files is None or not self.index_files.write(self.offsets, self.times):
+            return False
+        self._write_at, self._sealed = self.index_files.due(), False
+        return True
 
     def note(self, place: Place, interval: int) -> None:
         """Count a batch that is in the store, and index it where `interval` bytes have passed."""
@@ -126,6 +155,7 @@ class Segment:
         self.offsets.truncate(offset - self.base_offset)
         self.times.truncate(offset - self.base_offset)
         self.settle()
+        self._replace_indexes()
 
     def settle(self) -> bool:
         """Learn what the indexes do not say (the end, the latest timestamp) from the batches behind them.
@@ -208,16 +238,19 @@ class Segment:
     # Files
 
     def seal(self) -> None:
-        """Write the indexes of a segment that nothing more will be appended to for now."""
+        """Put the indexes in place whole, with the latest time: nothing more will be appended for now."""
         self._index_time()
-        if self.directory is not None:
-            write_file(segment_path(self.directory, self.base_offset, "index"), self.offsets.encode())
-            write_file(segment_path(self.directory, self.base_offset, "timeindex"), self.times.encode())
+        self._replace_indexes()
+
+    def _replace_indexes(self) -> None:
+        if self.index_files is not None:
+            self.index_files.replace(self.offsets, self.times)
+            self._write_at, self._sealed = self.index_files.due(), True
 
     def load_indexes(self) -> bool:
         """Take the indexes from their files; False if they are missing or do not fit the segment."""
-        assert self.directory is not None
-        kinds = [segment_path(self.directory, self.base_offset, kind) for kind in ("index", "timeindex")]
+        assert self.index_files is not None
+        kinds = self.index_files.paths
         if not all(path.exists() for path in kinds):
             return False
         with storage_errors("reading", kinds[0]):
@@ -225,6 +258,8 @@ class Segment:
         if len(offsets) % OFFSET_ENTRY or len(times) % TIME_ENTRY:
             return False
         self.offsets, self.times = OffsetIndex.decode(offsets), TimeIndex.decode(times)
+        self.index_files.loaded(self.offsets, self.times)
+        self._write_at = self.index_files.due()
         if not self.offsets:
             return True
         place = next(places(self.store, self.offsets.positions[-1], window=HEADER_SIZE), None)
@@ -238,12 +273,11 @@ class Segment:
         self.max_timestamp, self._since_entry = -1, 0
 
     def files(self) -> list[Path]:
-        """What a reader of the disk needs of the segment; nothing in memory."""
-        if self.directory is None:
+        """What a start after a power cut reads: indexes only if they are sealed, as others are made anew."""
+        if self.directory is None or self.index_files is None:
             return []
-        return [
-            segment_path(self.directory, self.base_offset, kind) for kind in ("log", "index", "timeindex")
-        ]
+        log = segment_path(self.directory, self.base_offset)
+        return [log, *self.index_files.paths] if self._sealed else [log]
 
     def close(self) -> None:
         self.store.close()

@@ -98,12 +98,15 @@ class MemoryStore(Store):
 
 
 class FileStore(Store):
-    """A file. `path` may change under it: see `rename`."""
+    """A file. `path` may change under it: see `rename`. A caller that knows its size spares looking at it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, size: int | None = None) -> None:
         self.path: Path = path
+        if size is not None:
+            self.size: int = size
+            return
         with storage_errors("looking at", path):
-            self.size: int = path.stat().st_size if path.exists() else 0
+            self.size = path.stat().st_size if path.exists() else 0
             if self.size == 0:
                 path.touch()
 
