@@ -129,6 +129,9 @@ class AsyncConsumer(Controls, Generic[K, V]):
         if self._thread is None:
             await self._engine.opening.start(timeout_ms)
             return
+        if self._engine.begun:  # else, if this is cancelled, what works would be taken back
+            self._engine.opened()
+            return
         self._starts += 1
         try:
             await self._on_thread(self._engine.opening.start(timeout_ms))

@@ -60,6 +60,7 @@ class Opening:
         """A caller of `start` on another thread was cancelled, perhaps just as it succeeded."""
         if not self._used and not self._starts:
             await self._disconnect()
+        await self.end()  # the start may be about it: this thread's loop ends after that
 
     async def _found(self, timeout_ms: float | None) -> None:
         engine, cluster = self._engine, self._connect()
@@ -76,7 +77,10 @@ class Opening:
         if engine.closed:
             raise ClientClosedError("this consumer was closed")
         if engine.cluster is None:
-            engine.loop = asyncio.get_running_loop()
+            loop = asyncio.get_running_loop()
+            if engine.loop is not loop:  # what was left on an earlier thread has ended with that
+                self._disconnected = None
+            engine.loop = loop
             engine.cluster = Cluster(engine.config)
             self.sees_all_topics = engine.subscription.pattern is not None
             if self.sees_all_topics:  # else the group would first be joined for no topics
@@ -101,6 +105,8 @@ class Opening:
             if group is not None:
                 group.retire()
             await let_go(engine.buffer, cluster, reader, _TO_END)
+            if engine.cluster is None:  # else another call has begun anew meanwhile
+                engine.subscription.start_anew(in_group=group is not None)
         self._disconnected = None
 
     async def end(self) -> None:

@@ -187,6 +187,15 @@ class Subscription:
         cursor.drop()
         return new
 
+    def start_anew(self, *, in_group: bool) -> None:
+        """What was fetched is thrown away, and the group, if there was one, was left, perhaps in haste."""
+        with self.lock:
+            for cursor in list(self.cursors.values()):
+                if in_group and not self.by_hand:
+                    self._remove([cursor.partition])
+                elif cursor.position is not None:
+                    self.go_back(cursor, cursor.position, cursor.epoch)
+
     def asked_for_more(self) -> None:
         """The application has done with what it got before, and with what commits of it have raised."""
         if self._forfeits:
