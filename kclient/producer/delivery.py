@@ -430,7 +430,13 @@ class Delivery:
             if not woken.done():
                 woken.set_result(delivery)
 
-        self.add_done_callback(settle)
+        try:
+            home = self._chunk.thread
+        except AttributeError:  # settled before it was made
+            settle(self)
+            return woken
+        # A future is settled on its own loop: set from another thread it would not wake it.
+        self.add_done_callback(settle if get_ident() == home else Elsewhere(loop, settle))
         return woken
 
     def _wait(self, timeout: float) -> bool:

@@ -120,7 +120,7 @@ def test_wait_says_what_is_pending_and_leaves_no_callback_there(linger_ms: int) 
 def test_wait_ends_with_the_first_one_or_the_first_error() -> None:
     async def check(broker: Broker, producer: AsyncProducer) -> None:
         await producer.send_and_wait("t", b"v")
-        broker.faults.delay(ApiKey.PRODUCE, 20, times=None)
+        broker.faults.delay(ApiKey.PRODUCE, 2_000, times=None)
         bad = await producer.send("t", b"v", partition=9)
         slow = await producer.send("t", b"v", partition=0)
         assert not bad.done()
