@@ -43,6 +43,8 @@ _CUT = None
 NEVER = float("-inf")
 # Seconds after the delivery timeout in which an event loop that lives has settled everything.
 _LIFELESS = 60.0
+# Where the callbacks of `asyncio.wait` are defined.
+_ASYNCIO = asyncio.wait.__module__
 
 
 class Chunk:
@@ -400,7 +402,11 @@ class Delivery:
             return
         # `asyncio.wait` wants to be called on its loop. Callbacks of users do not wait for a loop that may be
         # blocked, as a notebook's is by the cell that flushes and then reads what they did.
-        if get_ident() != chunk.thread and getattr(callback, "__module__", "") == asyncio.wait.__module__:
+        try:
+            asyncios = callback.__module__ == _ASYNCIO  # measurable: this is all that most are asked
+        except AttributeError:
+            asyncios = False
+        if asyncios and get_ident() != chunk.thread:
             callback = Elsewhere(asyncio.get_running_loop(), callback)
         # Without the lock, whose cost was measurable: one step notes it, in a list that may be taken away.
         noted = chunk.noted
