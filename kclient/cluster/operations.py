@@ -104,7 +104,7 @@ async def _one_round(
     cluster: Cluster, operation: Operation[K, T], keys: list[K], deadline: Deadline
 ) -> dict[K, T | KafkaError]:
     routes = {key: operation.route(key) for key in keys}
-    targets = await _resolve(cluster, set(routes.values()), deadline)
+    targets = await _resolve(cluster, operation.request, set(routes.values()), deadline)
     outcomes: dict[K, T | KafkaError] = {}
     by_node: dict[int | None, list[K]] = defaultdict(list)
     for key, route in routes.items():
@@ -143,15 +143,17 @@ async def _ask(
 
 
 async def _resolve(
-    cluster: Cluster, routes: set[Route], deadline: Deadline
+    cluster: Cluster, request: type[Request[Any]], routes: set[Route], deadline: Deadline
 ) -> dict[Route, int | KafkaError | None]:
     """The node of every route; None stands for any broker."""
     ordered = list(routes)
-    found = await asyncio.gather(*(_node_of(cluster, route, deadline) for route in ordered))
+    found = await asyncio.gather(*(_node_of(cluster, request, route, deadline) for route in ordered))
     return dict(zip(ordered, found, strict=True))
 
 
-async def _node_of(cluster: Cluster, route: Route, deadline: Deadline) -> int | KafkaError | None:
+async def _node_of(
+    cluster: Cluster, request: type[Request[Any]], route: Route, deadline: Deadline
+) -> int | KafkaError | None:
     try:
         match route:
             case AnyBroker():
@@ -165,7 +167,7 @@ async def _node_of(cluster: Cluster, route: Route, deadline: Deadline) -> int | 
             case Coordinator():
                 return await cluster.coordinators.node(route, deadline)
     except KafkaError as error:
-        return lacking(error, "Describe", cluster.config)
+        return lacking(error, request, cluster.config)  # whose right implies that to Describe
 
 
 async def _present(cluster: Cluster, node_id: int, deadline: Deadline) -> int:

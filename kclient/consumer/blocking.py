@@ -286,7 +286,9 @@ class Consumer(Controls, Generic[K, V]):
                 self._give_up()
         finally:
             if alone:
-                self._end_polling()
+                self._polling = {}
+                if self._close_later is not None:
+                    self.close(self._close_later)
 
     def _give_up(self) -> None:
         engine, bell = self._engine, self._bell
@@ -366,13 +368,10 @@ class Consumer(Controls, Generic[K, V]):
             raise IllegalStateError("another thread waits for records: a consumer serves one at a time")
         try:
             return self._poll_alone(take, timeout_ms)
-        finally:
-            self._end_polling()
-
-    def _end_polling(self) -> None:
-        self._polling = {}
-        if self._close_later is not None:
-            self.close(self._close_later)
+        finally:  # nothing is called here: Ctrl-C would come in between, and what was taken be lost
+            self._polling = {}
+            if self._close_later is not None:
+                self.close(self._close_later)
 
     def _begin_polling(self) -> bool:
         """Whether nobody else asks for records; from now on this thread does. Not from a listener, either."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kclient import AsyncConsumer, AsyncProducer, TopicPartition
-from kclient.admin import AsyncAdmin, ConfigResource, ConfigResourceType, OffsetSpec
+from kclient.admin import AsyncAdmin, ConfigResource, ConfigResourceType, NewTopic, OffsetSpec
 from kclient.errors import KafkaError
 from tests.support.secured import Visitor
 
@@ -74,7 +74,11 @@ ACTIONS: dict[str, tuple[Action, str, str]] = {
     "join": (lambda options: join(options, "classic"), GROUP, "Read on the group"),
     "join, KIP-848": (lambda options: join(options, "consumer"), GROUP, "Read on the group"),
     "commit": (commit, GROUP, "Read on the group"),
-    "create": (administer(lambda a: a.create_topics({"new": 1})), "for topic new", "Create on the topic"),
+    "create": (
+        administer(lambda a: a.create_topics(NewTopic("new", 1))),
+        "for topic new",
+        "Create on the topic",
+    ),
     "delete": (administer(lambda a: a.delete_topics([DESCRIBED])), TOPIC, "Delete on the topic"),
     "add partitions": (
         administer(lambda a: a.create_partitions({DESCRIBED: 3})),

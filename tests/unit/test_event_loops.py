@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kclient import AsyncConsumer, AsyncProducer, Consumer, Producer
-from kclient.admin import AsyncAdmin
+from kclient.admin import AsyncAdmin, NewTopic
 from kclient.clock import Deadline
 from kclient.config import Endpoint
 from kclient.errors import KafkaError
@@ -34,7 +34,7 @@ def test_a_client_s_own_loop_is_of_the_kind_that_the_program_chose() -> None:
 def test_asyncio_clients_write_and_read_in_a_group(protocol: str) -> None:
     async def main(bootstrap: str) -> None:
         async with AsyncAdmin(bootstrap_servers=bootstrap) as admin:
-            await admin.create_topics({"t": 2})
+            await admin.create_topics([NewTopic("t", 2)])
         async with AsyncProducer(bootstrap_servers=bootstrap) as producer:
             for number in range(100):
                 await producer.send("t", b"%d" % number)

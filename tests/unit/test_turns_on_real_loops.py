@@ -14,6 +14,7 @@ import pytest
 from kclient import AsyncConsumer, AsyncProducer
 from kclient.broker.api import RequestContext
 from kclient.errors import CommitFailedError
+from kclient.producer.stamps import GivenStamps
 from kclient.testing import RunningBroker
 from kclient.turns import EVERY
 from kclient.types import TopicPartition
@@ -35,6 +36,10 @@ class Work:
         self.now = 0.0
         for module in ("kclient.consumer.client", "kclient.producer.client"):
             monkeypatch.setattr(f"{module}.fine_time", lambda _: lambda: self.now)
+        monkeypatch.setattr("kclient.producer.core.SystemStamps", lambda: GivenStamps(self, lambda: self.now))
+
+    def wall(self) -> float:
+        return self.now
 
     def __call__(self) -> None:
         self.now += WORK
