@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tools.kafka.errors import tail
 from tools.kafka.workspace import Workspace
+
+# How often a process is looked at that has been told to stop, every 10 ms.
+_LOOKS = 500
 
 
 class ServerProcess:
@@ -73,6 +77,12 @@ class ServerProcess:
         """SIGSTOP: connections stay open, nothing answers."""
         self._signal(signal.SIGSTOP)
         self._frozen = True
+        # On a busy machine threads go on for a moment, and may answer: until then it is not frozen.
+        with suppress(ChildProcessError):  # it has ended meanwhile
+            for _ in range(_LOOKS):
+                if os.waitid(os.P_PID, self._popen.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT):
+                    return
+                time.sleep(0.01)
 
     def thaw(self) -> None:
         if self._frozen:
